@@ -1,0 +1,113 @@
+"""From the command line to an exit code: compose, run each job, report what failed. The only room that knows Hydra."""
+
+import json
+import logging
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from mechexp import sweeps
+from mechexp.errors import UserError
+from mechexp.paths import conf_dir
+from mechexp.schema import Config, register, validate
+
+log = logging.getLogger(__name__)
+ERROR_FILE = "error.json"
+_failed_jobs: list[Path] = []
+
+
+def main() -> None:
+    """Run what the command line asks for; exit code 0 only if every job did what was asked."""
+    import hydra
+
+    _failed_jobs.clear()
+    code = 0
+    try:
+        refuse_merged_choices(sys.argv[1:])
+        register()
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(_job)()
+    except UserError as error:
+        print(f"\nerror: {error}", file=sys.stderr)
+        code = 2
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        print("\nstopped; finished cells are kept and will not be computed again", file=sys.stderr)
+        code = 130
+    finally:
+        failed = sweeps.finish(interrupted=code != 0)
+    sys.exit(code or int(bool(failed or _failed_jobs)))
+
+
+def refuse_merged_choices(arguments: list[str]) -> None:
+    """Refuse ``model=[a,b]``, which Hydra would silently merge into one model.
+
+    Raises:
+        UserError: A config group is given a list.
+    """
+    groups = sorted(p.name for p in conf_dir().iterdir() if p.is_dir())
+    pattern = re.compile(rf"\+{{0,2}}({'|'.join(groups)})(@[^=]*)?=\s*\[(.*)\]\s*\Z")
+    for argument in arguments:
+        if match := pattern.match(argument):
+            raise UserError(
+                f"{argument}: a list would merge its entries into one {match[1]}",
+                where="command line",
+                expected=f"one {match[1]}, or a sweep over several",
+                todo=f"for a sweep: python -m mechexp -m {match[1]}={match[3].replace(' ', '')}",
+            )
+
+
+def _job(raw: DictConfig) -> None:
+    """One cell, in its own output folder. A failure is written down, told, and does not stop the sweep."""
+    from hydra.core.hydra_config import HydraConfig
+
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    debug = bool(OmegaConf.select(raw, "debug")) or os.environ.get("HYDRA_FULL_ERROR") == "1"
+    try:
+        (folder / ERROR_FILE).unlink(missing_ok=True)
+        cfg = OmegaConf.to_object(raw)
+        assert isinstance(cfg, Config)
+        validate(cfg)
+        OmegaConf.save(raw, folder / "config.yaml", resolve=True)
+        _run(cfg, folder)
+    except Exception as error:
+        _record_failure(error, folder, debug=debug)
+
+
+def _run(cfg: Config, folder: Path) -> None:
+    """The heavy part; its imports stay out of ``--help`` and ``--cfg``."""
+    from mechexp.jobs import run_job
+
+    run_job(cfg, folder, sweeps.parent_of(folder))
+
+
+def _record_failure(error: Exception, folder: Path, *, debug: bool) -> None:
+    """Log the traceback, write ``error.json``, tell the user once, and let go of the job's memory."""
+    log.error("job failed\n%s", "".join(traceback.format_exception(error)))
+    row: dict[str, Any] = {"status": "failed", "error": str(error), "type": type(error).__name__}
+    try:
+        (folder / ERROR_FILE).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
+    except OSError as full:
+        log.error("cannot write %s: %s", folder / ERROR_FILE, full)
+    _failed_jobs.append(folder)
+    if debug:
+        traceback.print_exception(error)
+    elif isinstance(error, UserError):
+        print(f"\nerror: {error}", file=sys.stderr)
+    else:
+        print(
+            f"\nerror: {type(error).__name__}: {error}\n"
+            f"  This is a fault of mechexp or of the model. The traceback is in {folder}/mechexp.log",
+            file=sys.stderr,
+        )
+    print(f"  Job: {folder}", file=sys.stderr)
+    # A kept traceback would keep the frames, and with them the model's tensors, until the sweep ends.
+    while error.__context__ or error.__cause__:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    traceback.clear_frames(error.__traceback__)

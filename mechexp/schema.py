@@ -1,0 +1,75 @@
+"""The root of the configuration, assembled from every room's dataclass, and its registration with Hydra.
+
+Importing this module must stay fast: no torch, mlflow or transformers.
+"""
+
+from dataclasses import dataclass, field
+
+from mechexp.config import AblationConfig, ModelConfig, ProtocolConfig, ScreenConfig, TaskConfig
+from mechexp.controls.config import ControlConfig
+from mechexp.engine.config import EngineConfig
+from mechexp.errors import UserError
+from mechexp.findings.config import TaxonomyConfig
+from mechexp.tasks import TASKS
+from mechexp.tracking.config import TrackingConfig
+
+SINGLES = ("picked", "all", "none")
+
+
+@dataclass
+class Config:
+    """One cell: a model, a task, and how the claim about its heads is tested.
+
+    Attributes:
+        model: Which model.
+        task: Which prompts.
+        screen: How heads are picked.
+        control: Which random heads they are judged against.
+        ablation: What replaces an ablated head's z.
+        protocol: Which recipe.
+        taxonomy: Thresholds of the labels.
+        engine: How conditions are evaluated.
+        tracking: Where results are mirrored to.
+        singles: Whose single-head effects are measured: ``picked``, ``all`` or ``none``.
+        seed: Seed of nulls, bootstrap and resampling.
+        debug: Show tracebacks of user errors too.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    screen: ScreenConfig = field(default_factory=ScreenConfig)
+    control: ControlConfig = field(default_factory=ControlConfig)
+    ablation: AblationConfig = field(default_factory=AblationConfig)
+    protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
+    taxonomy: TaxonomyConfig = field(default_factory=TaxonomyConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    singles: str = "picked"
+    seed: int = 0
+    debug: bool = False
+
+
+def register() -> None:
+    """Enter the schema with Hydra: the root, and each task's own options under ``schema/task``."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Config)
+    for name, task in TASKS.items():
+        store.store(group="schema/task", name=name, node=task.config_class)
+
+
+def validate(cfg: Config) -> None:
+    """Refuse values that no schema type can.
+
+    Raises:
+        UserError: Names the key, the value and what it may be.
+    """
+    if cfg.singles not in SINGLES:
+        raise UserError(f"singles={cfg.singles}", expected=f"one of {', '.join(SINGLES)}")
+    if not 0.5 <= cfg.protocol.level < 1:
+        raise UserError(f"protocol.level={cfg.protocol.level}", expected="a confidence level such as 0.95")
+    if cfg.protocol.bootstrap < 100:
+        raise UserError(f"protocol.bootstrap={cfg.protocol.bootstrap}", expected="at least 100 resamples")
+    if cfg.screen.sequences < 1:
+        raise UserError(f"screen.sequences={cfg.screen.sequences}", expected="at least 1")

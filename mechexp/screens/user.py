@@ -1,0 +1,61 @@
+"""Circuits that the user brings: a list of heads, or a saved circuit of this very model."""
+
+from pathlib import Path
+
+from mechexp.errors import UserError
+from mechexp.models import LoadedModel
+from mechexp.models.heads import parse_heads
+from mechexp.screens.circuit import Circuit
+
+
+def from_heads(loaded: LoadedModel, texts: list[str]) -> Circuit:
+    """The circuit of ``screen=heads screen.heads=[L1H3,L2H1]``, in the order given.
+
+    Raises:
+        UserError: No heads, a malformed one, or one that the model does not have.
+    """
+    if not texts:
+        raise UserError(
+            "screen=heads without heads", where="screen.heads", todo="name them: screen.heads=[L1H3,L2H1]"
+        )
+    heads = parse_heads(texts, where="screen.heads")
+    loaded.geometry.require(heads, where=f"screen.heads, model {loaded.name}")
+    return Circuit(
+        screen="heads",
+        heads=heads,
+        model_id=loaded.id,
+        revision=loaded.revision,
+        weights_hash=loaded.weights_hash,
+        geometry=loaded.geometry,
+        details={"rule": "named by the user"},
+    )
+
+
+def from_file(loaded: LoadedModel, path: str) -> Circuit:
+    """A saved circuit, refused on any model but its own.
+
+    Raises:
+        UserError: No path, an unreadable file, or a circuit of another model, revision, size or weights.
+    """
+    if not path:
+        raise UserError("screen=file without a file", where="screen.file", todo="name it: screen.file=PATH")
+    circuit = Circuit.load(Path(path))
+    # A checkpoint of the same size is another model too: the head indices mean nothing there.
+    for what, theirs, ours in (
+        ("model", circuit.model_id, loaded.id),
+        ("revision", circuit.revision, loaded.revision),
+        ("head geometry", _size(circuit.geometry), _size(loaded.geometry)),
+        ("weights", circuit.weights_hash[:12], loaded.weights_hash[:12] if circuit.weights_hash else ""),
+    ):
+        if theirs != ours:
+            raise UserError(
+                f"the circuit belongs to another {what}: {theirs or '(none)'}, not {ours or '(none)'}",
+                where=path,
+                expected=f"a circuit found in {loaded.id} ({_size(loaded.geometry)})",
+                todo="screen this model itself; head indices do not carry over between models",
+            )
+    return circuit
+
+
+def _size(geometry: object) -> str:
+    return "{0.n_layers} layers × {0.n_heads} heads × {0.head_dim}".format(geometry)
