@@ -77,13 +77,14 @@ def direct_logit_attribution(loaded: LoadedModel, prompts: PromptSet) -> NDArray
         residual = {}
         handle = loaded.final_norm().register_forward_pre_hook(lambda _m, args, kept=residual: kept.update(x=args[0]))
         try:
-            z = capture_z(loaded, ids)
+            with torch.no_grad(), capture_z(loaded) as z:
+                loaded.model(input_ids=ids, use_cache=False, logits_to_keep=1)
         finally:
             handle.remove()
         end_PE = residual["x"][:, -1].float()
         direction_PE = torch.stack([_answer_direction(weight_VE, prompts, int(i)) for i in index])
         for layer in range(loaded.n_layers):
-            z_PHD = z[layer][:, -1].reshape(len(index), loaded.n_heads, loaded.head_dim)
+            z_PHD = z[layer][:, -1]
             for head, written_PE in enumerate(_contributions(loaded, layer, z_PHD)):
                 seen = frozen_norm(loaded.final_norm(), end_PE, written_PE.float().to(end_PE.device))
                 value = (seen * direction_PE.to(seen.device)).sum(dim=-1)
