@@ -1,0 +1,92 @@
+"""Where a model's weights come from: one function a source, registered under ``model.source``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mechexp.errors import UserError
+from mechexp.models.settings import ModelSettings
+from mechexp.registry import Registry
+
+
+@dataclass(frozen=True)
+class StockModel:
+    """A ``transformers`` model as its source gives it, before it is verified.
+
+    Attributes:
+        model: The causal language model.
+        tokenizer: Its tokenizer.
+        id: Hub id, folder, or name.
+        revision: Hub revision or "".
+    """
+
+    model: Any
+    tokenizer: Any
+    id: str
+    revision: str = ""
+
+
+Source = Callable[[ModelSettings], StockModel]
+SOURCES: Registry[Source] = Registry("model source")
+
+# Sources of rooms above this one register themselves on import, which happens when they are first asked for.
+_ELSEWHERE = {"planted": "mechexp.zoo.planted"}
+
+
+def source_of(settings: ModelSettings) -> Source:
+    """The function behind ``model.source``."""
+    if settings.source in _ELSEWHERE and settings.source not in SOURCES:
+        import_module(_ELSEWHERE[settings.source])
+    return SOURCES[settings.source]
+
+
+@SOURCES.register("local")
+def from_local(settings: ModelSettings) -> StockModel:
+    """A folder with ``config.json``, safetensors and tokenizer files."""
+    from mechexp.models.stock import from_folder
+
+    if not settings.path:
+        raise UserError("model=local needs a folder", where=settings.where, todo="set model.path=FOLDER")
+    folder = Path(settings.path).expanduser()
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"{folder} is not a model folder" if folder.is_dir() else f"no folder {folder}",
+            where=settings.where,
+            expected="a folder with config.json, *.safetensors and tokenizer files",
+        )
+    return from_folder(folder, settings, id=str(folder))
+
+
+@SOURCES.register("zoo")
+def from_zoo(settings: ModelSettings) -> StockModel:
+    """A small model that ships with mechexp."""
+    from mechexp.models.stock import from_folder
+
+    shipped = Path(__file__).resolve().parent.parent / "zoo" / "weights"
+    name = settings.id or settings.name
+    folder = shipped / name
+    if not (folder / "config.json").is_file():
+        have = sorted(p.parent.name for p in shipped.glob("*/config.json"))
+        raise UserError(
+            f"no shipped model {name!r}", where=settings.where, expected=f"one of {', '.join(have) or 'none'}"
+        )
+    return from_folder(folder, settings, id=name)
+
+
+@SOURCES.register("wheel")
+def from_wheel(settings: ModelSettings) -> StockModel:
+    """A GGUF file inside an installed package, converted once."""
+    from mechexp.models.gguf import converted
+    from mechexp.models.stock import from_folder
+
+    return from_folder(converted(settings), settings, id=settings.id or settings.package)
+
+
+@SOURCES.register("hub")
+def from_hub(settings: ModelSettings) -> StockModel:
+    """A model of the Hugging Face hub, from the local cache where it is there."""
+    from mechexp.models.hub import fetch
+
+    return fetch(settings)
