@@ -1,0 +1,230 @@
+"""What the MLflow runs of a cell say: names, params, metrics, tags, notes; from ``result.json`` alone."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mechexp.models.heads import Head, format_heads
+from mechexp.tracking.masking import mask
+
+TAG_LENGTH, PARAM_LENGTH = 8000, 6000
+LEVEL, CELL_KEY, RESULT_ID, SWEEP_ID = (
+    "mechexp.level",
+    "mechexp.cell_key",
+    "mechexp.result_id",
+    "mechexp.sweep_id",
+)
+STATE, SCREEN, EVIDENCE, PARENT = "mechexp.mirror", "mechexp.screen", "mechexp.evidence", "mlflow.parentRunId"
+NOTE, SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
+_BAD_KEY = re.compile(r"[^A-Za-z0-9_\-./]")
+
+
+@dataclass(frozen=True)
+class RunText:
+    """Everything of one run except its artifacts.
+
+    Attributes:
+        name: Run name.
+        params: Parameters.
+        metrics: Finite numbers.
+        tags: Tags, the note and the level among them.
+    """
+
+    name: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def key(text: str) -> str:
+    """A name that MLflow accepts: letters, digits, ``_ - . /``."""
+    return _BAD_KEY.sub("_", text).strip("/")[:250] or "_"
+
+
+def name_of(choice: str | Mapping[str, Any]) -> str:
+    """The name of a control or an ablation, given as text or as its settings."""
+    return choice if isinstance(choice, str) else str(choice.get("name", ""))
+
+
+def run_name(*parts: str) -> str:
+    """Names as ``pythia · ioi · prev_token``."""
+    return " · ".join(parts)
+
+
+def cell_text(result: Mapping[str, Any], folder: Path, result_id: str) -> RunText:
+    """The cell run: model × task × control × ablation."""
+    model, task = result["model"], result["task"]
+    metrics = {f"clean_{key(k)}": v for k, v in result["clean"].items()}
+    metrics |= {f"timing/{key(k)}": v for k, v in result["timing"].items() if k != "finished_at"}
+    labels = [s["taxonomy"] for s in result["screens"].values()]
+    tags = {
+        **_common_tags(result, "cell", result_id),
+        "status": result["status"],
+        "mechexp.folder": str(folder),
+        "primary": ",".join(n for n, s in result["screens"].items() if s["taxonomy"] == "primary"),
+        "labels": ", ".join(f"{labels.count(x)} {x}" for x in dict.fromkeys(labels)),
+        NOTE: cell_note(result),
+    }
+    return RunText(
+        run_name(model["name"], task["name"]), _params(result), _numbers(metrics), _cut(tags, TAG_LENGTH)
+    )
+
+
+def screen_text(result: Mapping[str, Any], screen: str, config: str, result_id: str) -> RunText:
+    """The screen run: the row that people compare."""
+    row = result["screens"][screen]
+    params = {
+        **_params(result),
+        "screen": screen,
+        "k": str(row["k"] if "k" in row else _config_k(config)),
+        "n_heads": str(row["n_heads"]),
+    }
+    tags = {
+        **_common_tags(result, "screen", result_id),
+        SCREEN: screen,
+        SHOWN: json.dumps([{"path": "heads.json", "type": "table"}]),
+        "taxonomy": row["taxonomy"],
+        "taxonomy_top1": row["taxonomy_top1"],
+        "taxonomy_logit_diff": row["taxonomy_logit_diff"],
+        "flags": ",".join(row["flags"]),
+        "heads": format_heads(Head(*h) for h in row["heads"]),
+        EVIDENCE: json.dumps(row.get("evidence", {}), separators=(",", ":")),
+        NOTE: screen_note(result, screen),
+    }
+    if len(tags[EVIDENCE]) > TAG_LENGTH:
+        del tags[EVIDENCE]  # a part of it would be no JSON; the artifact result.json has it
+    name = run_name(result["model"]["name"], result["task"]["name"], screen)
+    return RunText(name, _cut(params, PARAM_LENGTH), _numbers(row["metrics"]), _cut(tags, TAG_LENGTH))
+
+
+def _common_tags(result: Mapping[str, Any], level: str, result_id: str) -> dict[str, str]:
+    model = result["model"]
+    tags = {
+        LEVEL: level,
+        CELL_KEY: result["cell_key"],
+        RESULT_ID: result_id,
+        "mechexp.version": result["mechexp_version"],
+        "weights_hash": model["weights_hash"],
+        "prompts_hash": result["task"]["prompts_hash"],
+        "model_id": model["id"],
+        "revision": str(model.get("revision", "")),
+        "arch": str(model.get("arch", "")),
+    }
+    if result.get("sweep_id"):
+        tags[SWEEP_ID] = str(result["sweep_id"])
+    return tags
+
+
+def _params(result: Mapping[str, Any]) -> dict[str, str]:
+    """The few params a cell has; what the sweep varied is added under its own key."""
+    params = {
+        "model": result["model"]["name"],
+        "task": result["task"]["name"],
+        "control": name_of(result["control"]),
+        "ablation": name_of(result["ablation"]),
+        "seed": str(result["seed"]),
+        "dtype": str(result["model"].get("dtype", "")),
+        "n_prompts": str(result["task"]["n"]),
+    }
+    for name, value in (result.get("swept") or {}).items():
+        params.setdefault(key(str(name)), str(value))
+    return _cut({k: mask(v) for k, v in params.items()}, PARAM_LENGTH)
+
+
+def _config_k(config: str) -> Any:
+    try:
+        return (yaml.safe_load(config) or {})["screen"]["k"]
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError, ValueError):
+        return ""
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {key(k): float(v) for k, v in values.items() if isinstance(v, int | float)}
+
+
+def _cut(values: Mapping[str, str], length: int) -> dict[str, str]:
+    """MLflow refuses or cuts longer values; cut here, visibly."""
+    return {k: v if len(v) <= length else v[: length - 2] + " …" for k, v in values.items()}
+
+
+def _shown(value: Any, digits: int = 3, scale: float = 1.0, sign: bool = False) -> str:
+    if value is None:
+        return "–"
+    return f"{value * scale:{'+' if sign else ''}.{digits}f}"
+
+
+def cell_note(result: Mapping[str, Any]) -> str:
+    """Markdown: what the cell found, one line a screen."""
+    model, task, clean = result["model"], result["task"], result["clean"]
+    lines = [
+        f"**{model['name']}** (`{model['id']}`, {model['n_layers']} layers × {model['n_heads']} heads) on "
+        f"**{task['name']}**, {task['n']} prompts, ablation `{name_of(result['ablation'])}`, "
+        f"control `{name_of(result['control'])}`.",
+        "",
+        f"Clean model: top-1 {_shown(clean.get('top1'))}, "
+        f"logit difference {_shown(clean.get('logit_diff'), 2)}, "
+        f"correct {_shown(clean.get('frac_correct'))}.",
+    ]
+    if result["status"] == "not_evaluated":
+        lines += ["", f"**Not evaluated:** {result.get('reason', '')}"]
+    if result["screens"]:
+        lines += [
+            "",
+            "| screen | heads | Δ top-1 (pp) | Δ logit diff | null mean ± sd | p harm | ratio | label "
+            "| flags |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [_note_row(name, row) for name, row in result["screens"].items()]
+    notes = [f"- {n}" for n in result.get("notes") or ()]
+    return mask("\n".join([*lines, "", *notes]).strip())
+
+
+def _note_row(name: str, row: Mapping[str, Any]) -> str:
+    m = row["metrics"]
+    null = f"{_shown(m.get('null_logit_diff_mean'))} ± {_shown(m.get('null_logit_diff_std'))}"
+    cells = [
+        name, str(row["n_heads"]), _shown(m.get("delta_top1"), 1, 100, sign=True),
+        _shown(m.get("delta_logit_diff"), sign=True), null, _shown(m.get("p_harm_logit_diff")),
+        _shown(m.get("specificity_logit_diff"), 1), f"**{row['taxonomy']}**", ", ".join(row["flags"]),
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def screen_note(result: Mapping[str, Any], screen: str) -> str:
+    """Markdown: the label of one screen, why, and the numbers behind it."""
+    row = result["screens"][screen]
+    m = row["metrics"]
+    lines = [
+        f"### {screen}: {row['taxonomy']}",
+        f"Heads `{format_heads(Head(*h) for h in row['heads']) or 'none'}` of "
+        f"**{result['model']['name']}** on **{result['task']['name']}**; "
+        f"by logit difference *{row['taxonomy_logit_diff']}*, by top-1 "
+        f"*{row['taxonomy_top1']}*.",
+        "",
+        "| metric | clean | ablated | Δ | interval | null mean ± sd (sets) | p harm | p help | z | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for metric in ("logit_diff", "top1"):
+        cells = [
+            metric, _shown(m.get(f"clean_{metric}")), _shown(m.get(f"ablated_{metric}")),
+            _shown(m.get(f"delta_{metric}"), sign=True),
+            f"{_shown(m.get(f'delta_{metric}_low'))} … {_shown(m.get(f'delta_{metric}_high'))}",
+            f"{_shown(m.get(f'null_{metric}_mean'))} ± {_shown(m.get(f'null_{metric}_std'))} "
+            f"({_shown(m.get('null_sets'), 0)})",
+            _shown(m.get(f"p_harm_{metric}")), _shown(m.get(f"p_help_{metric}")),
+            _shown(m.get(f"z_{metric}"), 2), _shown(m.get(f"specificity_{metric}"), 1),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    for title, entries in (
+        ("Why this label", row.get("rules")),
+        ("Flags", row["flags"]),
+        ("Notes", row.get("notes")),
+    ):
+        if entries:
+            lines += ["", f"**{title}**", "", *(f"- {e}" for e in entries)]
+    return mask("\n".join(lines))
