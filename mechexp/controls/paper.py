@@ -22,7 +22,7 @@ def paper(request: DrawRequest) -> MatchedSets:
     """
     if request.max_sets not in (None, len(SEEDS)):
         raise UserError(
-            f"control=paper is the published null of {len(SEEDS)} sets, but max_sets={request.max_sets} was given",
+            f"control=paper is the published null of {len(SEEDS)} sets, but max_sets={request.max_sets}",
             where="control.max_sets",
             todo="drop control.max_sets, or use control=matched_random",
         )

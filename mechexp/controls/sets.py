@@ -1,4 +1,4 @@
-"""What every control draws from and hands over: the space of matched sets of a circuit, and a draw from it."""
+"""What every control draws from and hands over: all matched sets of a circuit, and a draw from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -166,8 +166,8 @@ def combination_at(rank: int, n: int, k: int) -> tuple[int, ...]:
 def distinct_sets(space: Space, count: int, seed: int) -> tuple[tuple[Head, ...], ...]:
     """The first ``count`` sets of a seeded shuffle of the whole space (all of it where ``count`` is larger).
 
-    A shuffle read from the front: no set comes twice, more sets extend fewer, and the cost depends on ``count``
-    alone, whether the space is astronomically large or one set larger than ``count`` (ours).
+    A shuffle read from the front: no set comes twice, more sets extend fewer, and the cost depends on
+    ``count`` alone, whether the space is astronomically large or one set larger than ``count`` (ours).
     """
     return tuple(space.set_at(n) for n in islice(_shuffled(space.total, seed), min(count, space.total)))
 
