@@ -1,5 +1,7 @@
 """Fixtures that all tests share: small stock models of every family, saved or in memory."""
 
+# ruff: noqa: C408 (keyword arguments read like the config files they become)
+
 import copy
 from collections.abc import Callable
 from pathlib import Path

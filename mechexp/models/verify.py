@@ -3,6 +3,7 @@
 Shapes: B batch, T position, H query head, D head dim, E residual.
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -56,9 +57,7 @@ class _Seen:
         self.pattern: dict[int, Tensor | None] = {}
         self.output: dict[int, Tensor] = {}
 
-    def watch(self, loaded: LoadedModel) -> Any:
-        from contextlib import ExitStack
-
+    def watch(self, loaded: LoadedModel) -> ExitStack:
         stack = ExitStack()
         for layer, module in enumerate(loaded.layers()):
             handles = (
