@@ -1,4 +1,4 @@
-"""From the command line to an exit code: compose, run each job, report what failed. The only room that knows Hydra."""
+"""From the command line to an exit code: compose, run each job, report what failed."""
 
 import json
 import logging

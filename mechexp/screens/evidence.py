@@ -35,7 +35,9 @@ def ov_copy_score(inputs: ScreenInputs) -> NDArray[np.float64]:
                 written_NE = ov(loaded, layer, head, x_NE)
                 logits_NV = unembed(final_norm(written_NE.to(x_NE.dtype)))
                 top = logits_NV.topk(OV_TOP, dim=-1).indices
-                scores[layer, head] = float((top == tokens_N[:, None].to(top.device)).any(dim=-1).float().mean())
+                scores[layer, head] = float(
+                    (top == tokens_N[:, None].to(top.device)).any(dim=-1).float().mean()
+                )
     return scores
 
 
@@ -75,7 +77,9 @@ def direct_logit_attribution(loaded: LoadedModel, prompts: PromptSet) -> NDArray
     for _, index in prompts.buckets().items():
         ids = torch.tensor([prompts.ids[i] for i in index], device=loaded.device)
         residual = {}
-        handle = loaded.final_norm().register_forward_pre_hook(lambda _m, args, kept=residual: kept.update(x=args[0]))
+        handle = loaded.final_norm().register_forward_pre_hook(
+            lambda _m, args, kept=residual: kept.update(x=args[0])
+        )
         try:
             with torch.no_grad(), capture_z(loaded) as z:
                 loaded.model(input_ids=ids, use_cache=False, logits_to_keep=1)

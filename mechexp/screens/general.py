@@ -53,7 +53,9 @@ def classify(inputs: ScreenInputs) -> GeneralScreen:
         baseline_LH = _mean_attention(rows_PLHT, batch.baseline_PT)
         clamped = int((baseline_LH < CLAMP).sum())
         baseline_KLH = np.broadcast_to(np.maximum(baseline_LH, CLAMP), attention.shape)
-    elif inputs.cfg.baseline == "uniform":  # 1/(T − k), k = positions of the class (ours: k is undefined there)
+    elif (
+        inputs.cfg.baseline == "uniform"
+    ):  # 1/(T − k), k = positions of the class (ours: k is undefined there)
         baseline_KLH = np.broadcast_to((1.0 / (length - n_targets))[:, None, None], attention.shape)
         clamped = 0
     else:

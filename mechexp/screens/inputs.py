@@ -82,7 +82,9 @@ class ScreenInputs:
             total += rows[np.arange(len(index)), :, :, at].astype(np.float64).sum(axis=0)
         return total / len(self.prompts)
 
-    def attention_elsewhere_LH(self, *, but: tuple[str, ...], also_not_previous: bool = False) -> NDArray[np.float64]:
+    def attention_elsewhere_LH(
+        self, *, but: tuple[str, ...], also_not_previous: bool = False
+    ) -> NDArray[np.float64]:
         """Mean attention a position from the end to all positions but the named ones, over prompts."""
         total = np.zeros((self.loaded.n_layers, self.loaded.n_heads))
         for length, index in self.prompts.buckets().items():

@@ -52,7 +52,9 @@ def screens_of(cfg: ScreenConfig, task_screens: Sequence[str]) -> tuple[str, ...
             )
     if cfg.name in USER_SCREENS:
         if cfg.k or cfg.select != "auto":
-            raise UserError(f"screen.k and screen.select do nothing with screen={cfg.name}", todo="leave them out")
+            raise UserError(
+                f"screen.k and screen.select do nothing with screen={cfg.name}", todo="leave them out"
+            )
         return (cfg.name,)
     if cfg.name == "all":
         return (*GENERAL_CIRCUITS, *task_screens)
@@ -84,9 +86,7 @@ def run_screens(
     circuits, notes = [], []
     for name in names:
         if name in USER_SCREENS:
-            circuits.append(
-                from_heads(loaded, cfg.heads) if name == "heads" else from_file(loaded, cfg.file)
-            )
+            circuits.append(from_heads(loaded, cfg.heads) if name == "heads" else from_file(loaded, cfg.file))
             continue
         scores = SCREENS[name].score(inputs)
         circuits.append(_circuit(name, scores, inputs))
@@ -95,7 +95,9 @@ def run_screens(
         table[f"{name}_contrast"] = scores.contrast_LH.ravel()
     for circuit in circuits:
         notes += [f"{circuit.screen}: {note}" for note in circuit.notes]
-        table[f"in_{circuit.screen}"] = [(row.layer, row.head) in set(circuit.heads) for row in table.itertuples()]
+        table[f"in_{circuit.screen}"] = [
+            (row.layer, row.head) in set(circuit.heads) for row in table.itertuples()
+        ]
     return Screened(tuple(circuits), table, tuple(notes))
 
 

@@ -57,7 +57,9 @@ def gt_specific(inputs: ScreenInputs) -> ScreenScores:
     """Attention to the start year over the mean attention to the other positions."""
     year = inputs.attention_to_LH("start_year")
     rest = inputs.attention_elsewhere_LH(but=("start_year",))
-    return _ranked(year / np.maximum(rest, CLAMP), year, _nan(year), rest, "a(end→start_year) / a(end→elsewhere)")
+    return _ranked(
+        year / np.maximum(rest, CLAMP), year, _nan(year), rest, "a(end→start_year) / a(end→elsewhere)"
+    )
 
 
 def successor(inputs: ScreenInputs) -> ScreenScores:
@@ -70,14 +72,18 @@ def successor(inputs: ScreenInputs) -> ScreenScores:
     last = max(items, key=lambda name: int(name.removeprefix("item_")), default="item_1")
     here = inputs.attention_to_LH(last)
     rest = inputs.attention_elsewhere_LH(but=(last,), also_not_previous=True)
-    return _ranked(here / np.maximum(rest, CLAMP), here, _nan(here), rest, "a(end→last item) / a(end→elsewhere)")
+    return _ranked(
+        here / np.maximum(rest, CLAMP), here, _nan(here), rest, "a(end→last item) / a(end→elsewhere)"
+    )
 
 
 def vb_specific(inputs: ScreenInputs) -> ScreenScores:
     """Attention to the bound city over the mean to positions that are neither city nor the queried name."""
     bound, other = inputs.attention_to_LH("bound"), inputs.attention_to_LH("other")
     rest = inputs.attention_elsewhere_LH(but=("bound", "other", "query_name"))
-    return _ranked(bound / np.maximum(rest, CLAMP), bound, bound - other, rest, "a(end→bound) / a(end→elsewhere)")
+    return _ranked(
+        bound / np.maximum(rest, CLAMP), bound, bound - other, rest, "a(end→bound) / a(end→elsewhere)"
+    )
 
 
 def _nan(like: Heads) -> Heads:

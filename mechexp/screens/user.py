@@ -58,4 +58,4 @@ def from_file(loaded: LoadedModel, path: str) -> Circuit:
 
 
 def _size(geometry: object) -> str:
-    return "{0.n_layers} layers × {0.n_heads} heads × {0.head_dim}".format(geometry)
+    return f"{geometry.n_layers} layers × {geometry.n_heads} heads × {geometry.head_dim}"

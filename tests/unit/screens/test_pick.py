@@ -1,5 +1,7 @@
 """Selection rules: threshold, top-k, and what is refused."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -42,13 +44,18 @@ def test_threshold_with_k_caps_the_eligible_heads() -> None:
 
 def test_circuits_are_nested_in_k() -> None:
     picks = [pick(scores(), select="top_k", k=k)[0] for k in range(1, 7)]
-    for small, large in zip(picks, picks[1:], strict=False):
+    for small, large in pairwise(picks):
         assert large[: len(small)] == small
 
 
 @pytest.mark.parametrize(
     ("select", "k", "words"),
-    [("auto", 7, "from 1 to 6"), ("auto", -1, "from 1 to 6"), ("best", 0, "threshold or top_k"), ("top_k", 0, "screen.k=5")],
+    [
+        ("auto", 7, "from 1 to 6"),
+        ("auto", -1, "from 1 to 6"),
+        ("best", 0, "threshold or top_k"),
+        ("top_k", 0, "screen.k=5"),
+    ],
 )
 def test_impossible_choices_are_refused(select: str, k: int, words: str) -> None:
     with pytest.raises(UserError, match=words):
