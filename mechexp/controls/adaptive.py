@@ -28,8 +28,8 @@ def next_sets(
     """How many sets to have next (ours).
 
     A label is undecided for want of sets when not one set is as extreme as the circuit and even so 1/(m + 1)
-    does not pass the test. Growth goes on only in that state, in which no label could have been won yet: there
-    is one look that counts, the last, and looking in between does not inflate the error.
+    does not pass the test. Growth goes on only in that state, in which no label could have been won yet:
+    one look counts, the last, and looking in between does not inflate the error.
 
     Args:
         drawn: Sets measured so far.
