@@ -1,7 +1,8 @@
-"""Greater-than: "The war lasted from the year 1732 to the year 17" → any of 33 … 99 (Hanna et al. 2023; Xu 2026).
+"""Greater-than: "The war lasted from the year 1732 to the year 17" → any of 33 … 99.
 
-Needs a tokenizer that splits a year into two pairs of digits. For others the year is asked digit by digit (ours): the
-``unit``, with century and decade shown ("… 1732 to the year 173" → 3 … 9), or the ``decade``, with the century shown.
+The task of Hanna et al. 2023 (arXiv 2305.00586), used by Xu 2026; it needs a tokenizer that splits a year
+into two pairs of digits. For others the year is asked digit by digit (ours): the ``unit``, with century and
+decade shown ("… 1732 to the year 173" → 3 … 9), or the ``decade``, with the century shown.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ DIGITS = tuple("0123456789")
 PAIRS = tuple(f"{i:02d}" for i in range(100))
 # Years ending in 01 are the counterfactual; 00 has nothing before it and 99 nothing after it.
 STARTS = range(2, 99)
-# A form fits a tokenizer if this share of its answers survives; else too few years are left to be a fair sample.
+# A form fits a tokenizer if this share of its answers survives: fewer are no fair sample of years.
 ENOUGH = 0.25
 
 
@@ -86,8 +87,8 @@ def _questions(cfg: GtConfig, before: str, vocabulary: Vocabulary) -> tuple[str,
     questions, share = found[form]
     if not questions:
         raise UserError(
-            f"the list of years cannot be used: no year splits as {' or '.join(found)} needs",
-            where=f"task.form={cfg.form}, tokenizer {vocabulary.codec.name if vocabulary.codec else '(none)'}",
+            f"the list 'years' cannot be used: no year splits as {' or '.join(found)} needs",
+            where=f"task.form={cfg.form}, tokenizer {vocabulary.tokenizer_name}",
             todo="choose another task.form or model",
         )
     chosen = "chosen by the tokenizer" if cfg.form == "auto" else "as asked"
@@ -103,7 +104,7 @@ def _two_digit(before: str, vocabulary: Vocabulary) -> tuple[list[Question], flo
         pairs = vocabulary.fitting(PAIRS, before + century)
         kept += len(pairs)
         for pair in pairs:
-            questions += _question(century + pair, century, 4, pairs, pair, also_not=pair)
+            questions += _question(century + pair, century, 4, pairs, pair)
     return questions, kept / (len(CENTURIES) * len(PAIRS))
 
 
@@ -113,7 +114,7 @@ def _unit(before: str, vocabulary: Vocabulary) -> tuple[list[Question], float]:
         units = vocabulary.fitting(DIGITS, before + shown)
         kept += len(units)
         for unit in units:
-            questions += _question(shown + unit, shown, 4, units, unit, also_not=unit)
+            questions += _question(shown + unit, shown, 4, units, unit)
     return questions, kept / (len(CENTURIES) * len(DIGITS) ** 2)
 
 
@@ -125,23 +126,26 @@ def _decade(before: str, vocabulary: Vocabulary) -> tuple[list[Question], float]
         kept += len(decades)
         for decade in decades:
             for unit in vocabulary.fitting(DIGITS, before + century + decade):
-                questions += _question(century + decade + unit, century, 3, decades, decade)
+                questions += _question(century + decade + unit, century, 3, decades, decade, own_counts=False)
     return questions, kept / (len(CENTURIES) * len(DIGITS))
 
 
 def _question(
-    start: str, shown: str, known: int, answers: Sequence[str], own: str, also_not: str = ""
+    start: str, shown: str, known: int, answers: Sequence[str], own: str, *, own_counts: bool = True
 ) -> list[Question]:
-    """The question about one start year; none where it is out of range or has no answer on either side."""
+    """The question about one start year; none where it is out of range or has no answer on either side.
+
+    ``own_counts``: continuing with the start year's own digits gives the same year, which is not later.
+    """
     later = tuple(a for a in answers if a > own)
-    earlier = tuple(a for a in answers if a < own or a == also_not)
+    earlier = tuple(a for a in answers if a < own or (own_counts and a == own))
     if int(start[2:]) not in STARTS or not later or not earlier:
         return []
     return [Question(start, shown, known, later, earlier)]
 
 
 def _prompt(form: str, noun: str, question: Question) -> TextPrompt:
-    """One prompt; its counterfactual starts in year 01 of the century, so that (nearly) any answer is later."""
+    """One prompt; its counterfactual starts in year 01 of the century, so that nearly any answer is later."""
     text, spans = fill(WORDING, noun=noun, start=question.start, shown=question.shown)
     changed, _ = fill(WORDING, noun=noun, start=question.start[:2] + "01", shown=question.shown)
     at = spans["start"][0]

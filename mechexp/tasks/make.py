@@ -12,16 +12,13 @@ from mechexp.tasks.prompts import PromptSet, TextPrompt
 from mechexp.tasks.sampling import halves
 from mechexp.tasks.task import TASKS, Texts
 from mechexp.tasks.tokenization import IN_ANSWER, Codec
-from mechexp.tasks.vocabulary import SHOWN, Vocabulary
+from mechexp.tasks.vocabulary import Vocabulary, some
 from mechexp.tasks.words import LEXICON, Lexicon
 
 Answers = list[dict[str, int | None]]
 
 
-def make_texts(
-    cfg: TaskConfig,
-    vocabulary: Vocabulary | None = None,
-) -> Texts:
+def make_texts(cfg: TaskConfig, vocabulary: Vocabulary | None = None) -> Texts:
     """The prompts of a task as text; without a vocabulary no tokenizer has a say.
 
     Args:
@@ -66,10 +63,16 @@ def make_prompts(cfg: TaskConfig, tokenizer: Any, *, lexicon: Lexicon = LEXICON)
         texts, spoilt = _drop_broken(texts, answers)
         if not spoilt:
             break
+        if spoilt <= excluded:
+            raise UserError(
+                f"the answers {some(sorted(spoilt))} are not one token after their prompts",
+                where=f"task {cfg.name}, tokenizer {codec.name}",
+                todo="choose another task or model",
+            )
         excluded |= spoilt
     notes = [*texts.notes]
     if excluded:
-        notes.append(f"words dropped that a prompt's end changes: {_some(sorted(excluded))}")
+        notes.append(f"words dropped that a prompt's end changes: {some(sorted(excluded))}")
     space = "as written" if texts.where else vocabulary.space
     return _assemble(cfg, texts, answers, codec, notes, space)
 
@@ -79,40 +82,34 @@ def _streams(seed: int) -> list[np.random.Generator]:
     return np.random.default_rng(seed).spawn(2)
 
 
-def _some(words: list[str]) -> str:
-    return ", ".join(map(repr, words[:SHOWN])) + (", …" if len(words) > SHOWN else "")
-
-
 def _refuse_broken(texts: Texts, answers: Answers, codec: Codec) -> None:
     """A user's prompts are taken as they are or not at all."""
     for text, where, ids in zip(texts.prompts, texts.where, answers, strict=True):
+        place = f"{where}; tokenizer {codec.name}"
+        owner: dict[int | None, str] = {}
         for kind, words in (("target", text.target), ("distractor", text.distractor)):
             for word in words:
                 if ids[word] is None:
-                    alone = len(codec.encode([word])[0])
                     raise UserError(
                         f"the {kind} {word!r} is not one token after this prompt",
-                        where=f"{where}; tokenizer {codec.name}",
+                        where=place,
                         expected="tokens(prompt + answer) = tokens(prompt) + one known token",
-                        todo=_hint(text.prompt, word, alone),
+                        todo=_hint(text.prompt, word, len(codec.encode([word])[0])),
                     )
-        clash = {ids[w] for w in text.target} & {ids[w] for w in text.distractor}
-        if clash:
-            word = next(w for w in text.target if ids[w] in clash)
-            raise UserError(
-                f"the target {word!r} is the same token as a distractor",
-                where=f"{where}; tokenizer {codec.name}",
-                expected="targets and distractors that differ in their first token",
-            )
+                if ids[word] in owner:
+                    raise UserError(
+                        f"the {kind} {word!r} is the same token as {owner[ids[word]]!r}",
+                        where=place,
+                        expected="answers of one token each, all different",
+                    )
+                owner[ids[word]] = word
 
 
 def _hint(prompt: str, word: str, alone: int) -> str:
     if prompt.endswith(" "):
         return "end the prompt without a space and start the answer with one"
     if not word.startswith(" ") and prompt[-1:].isalnum():
-        return (
-            f"start the answer with a space ({' ' + word!r}): as written it continues the prompt's last word"
-        )
+        return f"start the answer with a space ({' ' + word!r}): as written it continues the last word"
     return f"choose a word that is one token ({word!r} alone is {alone})"
 
 
@@ -139,7 +136,8 @@ def _assemble(
     """Token ids, positions, halves and the contract of prompts whose answers are known to be sound."""
     prompts = texts.prompts
     ids = codec.encode([t.prompt for t in prompts])
-    positions = codec.locate([t.prompt for t in prompts], [t.spans for t in prompts])
+    _refuse_twins(ids, texts, codec)
+    positions = codec.locate([t.prompt for t in prompts], ids, [t.spans for t in prompts])
     changed = _counterfactuals(prompts, ids, codec, notes)
     if codec.unk is not None and (unknown := sum(codec.unk in row for row in ids)):
         notes.append(f"{unknown} of {len(prompts)} prompts hold words that the tokenizer does not know")
@@ -161,6 +159,19 @@ def _assemble(
     )
 
 
+def _refuse_twins(ids: list[tuple[int, ...]], texts: Texts, codec: Codec) -> None:
+    """Prompts of no token, and prompts that differ as text but not as tokens: halves would not be disjoint."""
+    seen: dict[tuple[int, ...], int] = {}
+    for p, row in enumerate(ids):
+        where = f"{texts.where[p] if texts.where else texts.prompts[p].prompt}; tokenizer {codec.name}"
+        if not row:
+            raise UserError("the prompt has no token", where=where)
+        if row in seen:
+            other = texts.where[seen[row]] if texts.where else texts.prompts[seen[row]].prompt
+            raise UserError(f"the prompt has the same tokens as {other}", where=where)
+        seen[row] = p
+
+
 def _ids(words: tuple[str, ...], known: Mapping[str, int | None]) -> tuple[int, ...]:
     found = tuple(known[word] for word in words)
     assert None not in found, "an answer that breaks the contract was not dropped"
@@ -179,7 +190,7 @@ def _counterfactuals(
     unusable = sum(rows[p] is None for p in given)
     if unusable:
         notes.append(
-            f"{unusable} of {len(given)} counterfactuals are not used: not as many tokens as their prompt"
+            f"{unusable} of {len(given)} counterfactuals not used: not as many tokens as their prompt"
         )
     return rows
 

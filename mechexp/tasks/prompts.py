@@ -112,7 +112,8 @@ class PromptSet:
         per_prompt = (
             "texts", "ids", "positions", "targets", "distractors", "counterfactual_ids", "half",
         )  # fmt: skip
-        return replace(self, **{name: tuple(getattr(self, name)[i] for i in pick) for name in per_prompt})
+        picked: dict[str, Any] = {n: tuple(getattr(self, n)[i] for i in pick) for n in per_prompt}
+        return replace(self, **picked)
 
     def part(self, half: str) -> "PromptSet":
         """The ``screen`` or the ``test`` half; the whole set where the task was not split."""

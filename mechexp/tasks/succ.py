@@ -1,7 +1,7 @@
 """Successor: "Monday Tuesday Wednesday Thursday Friday" → " Saturday" (Gould et al. 2023; Xu 2026).
 
-Weekdays and months are cyclic, ordinals and numbers 1–99 are not; letters are ours. Where every item is one token,
-the default makes 7 + 12 + 5 + 94 = 118 prompts, the paper's number.
+Weekdays and months are cyclic, ordinals and numbers 1–99 are not; letters are ours. Where every item is one
+token, the default makes 7 + 12 + 5 + 94 = 118 prompts, the paper's number.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class SuccConfig(TaskConfig):
 
 
 def make_texts(cfg: SuccConfig, vocabulary: Vocabulary, rng: np.random.Generator) -> Texts:
-    """All runs of consecutive items whose next item exists, shuffled; target the next, distractor the last shown."""
+    """All runs of consecutive items, shuffled; target the next item, distractor the last shown."""
     series = vocabulary.lexicon.series
     _check(cfg, tuple(series))
     runs = [(name, run) for name in cfg.series for run in _runs(name, series[name], cfg, vocabulary)]

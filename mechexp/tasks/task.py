@@ -57,7 +57,7 @@ def screens_for(prompts: PromptSet) -> tuple[str, ...]:
     """Names of the task screens that fit: the task's own, or any whose named positions every prompt has.
 
     Args:
-        prompts: A task's prompts; a user's own prompts get the screens of every task whose positions they name.
+        prompts: A task's prompts; a user's own get the screens of every task whose positions they name.
     """
     own = TASKS[prompts.task].screens
     if own:

@@ -1,7 +1,7 @@
-"""A tokenizer as tasks need it: text → ids without special tokens, words of one token, spans → token positions.
+"""A tokenizer as tasks need it: text → ids without special tokens, one-token words, spans → positions.
 
-Everything is judged by what the tokenizer makes of the *joined* text, never by a word tokenized alone: only so do
-byte-level, SentencePiece-like and word-level tokenizers with their different ideas of a space get the same deal.
+Everything is judged by what the tokenizer makes of the *joined* text, never by a word tokenized alone: only
+so are byte-level, SentencePiece-like and word-level tokenizers, with their different ideas of a space, alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,29 +87,31 @@ class Codec:
             found[p][answer] = ids[-1] if fits else None
         return found
 
-    def locate(self, texts: Sequence[str], spans: Sequence[Mapping[str, Span]]) -> list[dict[str, int]]:
+    def locate(
+        self, texts: Sequence[str], ids: Sequence[Ids], spans: Sequence[Mapping[str, Span]]
+    ) -> list[dict[str, int]]:
         """Token position of each span: the last token that overlaps it, BOS counted; and ``end``.
+
+        Args:
+            texts: The prompts.
+            ids: Their token ids, as `encode` gives them.
+            spans: The named stretches of each, in characters.
 
         Raises:
             UserError: A span that no token overlaps, or a slow tokenizer whose tokens do not spell the text.
         """
-        if not texts:
-            return []
+        ends = [{"end": len(row) - 1 + len(self.bos)} for row in ids]
+        if not any(spans):
+            return ends
         if self.tokenizer.is_fast:
             batch = self.tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
             edges = [[(int(a), int(b)) for a, b in row] for row in batch["offset_mapping"]]
         else:
-            edges = [self._edges(text, ids) for text, ids in zip(texts, self.encode(texts), strict=True)]
+            edges = [self._edges(text, row) for text, row in zip(texts, ids, strict=True)]
         return [
-            {
-                **{name: self._last(e, span, name, text) for name, span in named.items()},
-                "end": self._at(len(e) - 1),
-            }
-            for text, named, e in zip(texts, spans, edges, strict=True)
+            {**{name: self._last(e, span, name, text) for name, span in named.items()}, **end}
+            for text, named, e, end in zip(texts, spans, edges, ends, strict=True)
         ]
-
-    def _at(self, position: int) -> int:
-        return position + len(self.bos)
 
     def _last(self, edges: Sequence[Span], span: Span, name: str, text: str) -> int:
         start, end = span
@@ -120,10 +122,10 @@ class Codec:
                 where=f"prompt {text!r}, tokenizer {self.name}",
                 expected="a span of characters that the tokenizer keeps",
             )
-        return self._at(overlapping[-1])
+        return overlapping[-1] + len(self.bos)
 
     def _edges(self, text: str, ids: Ids) -> list[Span]:
-        """Characters each token covers, for tokenizers without offsets: found by decoding longer and longer beginnings.
+        """Characters each token covers, for tokenizers without offsets: decode longer and longer beginnings.
 
         Spaces are left out of the comparison, because slow tokenizers add and drop them when decoding.
         """
@@ -131,17 +133,17 @@ class Codec:
         wanted = "".join(text[i] for i in solid)
         seen, edges = 0, []
         for t in range(1, len(ids) + 1):
-            spelt = self.tokenizer.decode(list(ids[:t]), clean_up_tokenization_spaces=False)
-            spelt = "".join(spelt.split())
-            # A token that ends inside a character decodes to U+FFFD: that character counts from the token that ends it.
-            upto = len(spelt.rstrip("\ufffd")) if not wanted.startswith(spelt) else len(spelt)
-            if spelt[:upto] != wanted[:upto]:
+            spelt = "".join(self.tokenizer.decode(list(ids[:t]), clean_up_tokenization_spaces=False).split())
+            if not wanted.startswith(spelt):
+                # A token that ends inside a character decodes to U+FFFD; the one that completes it gets it.
+                spelt = spelt.rstrip("\ufffd")
+            if not wanted.startswith(spelt):
                 raise UserError(
                     f"the tokens do not spell the prompt: {spelt!r}",
                     where=f"prompt {text!r}, tokenizer {self.name} (slow, without offsets)",
                     todo="use the model's fast tokenizer",
                 )
             start = solid[seen] if seen < len(solid) else len(text)
-            edges.append((start, solid[upto - 1] + 1) if upto > seen else (start, start))
-            seen = max(seen, upto)
+            edges.append((start, solid[len(spelt) - 1] + 1) if len(spelt) > seen else (start, start))
+            seen = max(seen, len(spelt))
         return edges

@@ -11,6 +11,11 @@ from mechexp.tasks.words import LEXICON, Lexicon
 SHOWN = 8
 
 
+def some(words: Sequence[str]) -> str:
+    """The first few words, for a message."""
+    return ", ".join(words[:SHOWN]) + (", …" if len(words) > SHOWN else "")
+
+
 class Vocabulary:
     """Words a task may use; collects notes on those it may not.
 
@@ -29,9 +34,14 @@ class Vocabulary:
         self.codec, self.lexicon, self.excluded = codec, lexicon, excluded
         self.notes: list[str] = []
 
+    @property
+    def tokenizer_name(self) -> str:
+        """What messages call the tokenizer."""
+        return self.codec.name if self.codec else "(none)"
+
     @cached_property
     def space(self) -> str:
-        """Leading-space policy: the space before a word is part of its token (``answer``), or a token of its own.
+        """Leading-space policy: a space is part of the token after it (``answer``), or a token of its own.
 
         Taken from what the tokenizer does with most of our words; a tie goes to ``answer``.
         """
@@ -49,7 +59,7 @@ class Vocabulary:
         return prompt, answer
 
     def fitting(self, words: Sequence[str], *befores: str) -> tuple[str, ...]:
-        """The words that are one token, and a different one each, after every text in ``befores``; in order."""
+        """The words that are one token, a different one each, after every text in ``befores``; in order."""
         left = [w for w in words if w not in self.excluded]
         for before in befores:
             if self.codec is None:
@@ -74,9 +84,9 @@ class Vocabulary:
         self.tell_dropped(name, words, left)
         if len(left) < 2:
             raise UserError(
-                f"{len(left)} of the {len(words)} words of the list {name!r} can be used: the others are not one token",
-                where=f"tokenizer {self.codec.name if self.codec else '(none)'}",
-                expected="at least two words of one token each",
+                f"only {len(left)} of the {len(words)} words of the list {name!r} are one token each",
+                where=f"tokenizer {self.tokenizer_name}",
+                expected="at least two",
                 todo="choose another task or model, or write prompts that suit this tokenizer (task=custom)",
             )
         return left
@@ -85,7 +95,7 @@ class Vocabulary:
         """Note how many words of a list are not used, and which."""
         dropped = [w for w in words if w not in set(left)]
         if dropped:
-            shown = ", ".join(dropped[:SHOWN]) + (", …" if len(dropped) > SHOWN else "")
+            shown = some(dropped)
             self.notes.append(
                 f"{name}: {len(dropped)} of {len(words)} words dropped, not one token each: {shown}"
             )
