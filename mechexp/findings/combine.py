@@ -1,15 +1,14 @@
 """One finding a screen: the verdicts on both metrics put together, the logit difference's as the headline."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mechexp.findings.config import TaxonomyConfig
-from mechexp.findings.effects import Effect
 from mechexp.findings.evidence import Evidence
 from mechexp.findings.labels import SHARED_FLAGS
 from mechexp.findings.null import TIE
-from mechexp.findings.rules import small_effect
+from mechexp.findings.sensitivity import direction
 from mechexp.findings.taxonomy import Verdict, judge_cell, judge_sweep
 from mechexp.findings.wording import amount
 
@@ -39,10 +38,6 @@ class Finding:
     rules: tuple[str, ...]
     top1: Verdict
     logit_diff: Verdict
-
-    def with_flag(self, flag: str) -> "Finding":
-        """The same finding with one more flag."""
-        return self if flag in self.flags else replace(self, flags=(*self.flags, flag))
 
 
 def judge(evidence: Sequence[Evidence], cfg: TaxonomyConfig, *, joint: bool = False) -> list[Finding]:
@@ -107,34 +102,4 @@ def is_margin_only(e_top1: Evidence, e_logit_diff: Evidence, cfg: TaxonomyConfig
 
 def is_conflict(e_top1: Evidence, e_logit_diff: Evidence) -> bool:
     """The metrics move in opposite directions, each beyond its interval where it has one (ours)."""
-    return _direction(e_top1.effect) * _direction(e_logit_diff.effect) < 0
-
-
-def _direction(effect: Effect) -> int:
-    low, high = effect.delta_low, effect.delta_high
-    if low != low:
-        low = high = effect.delta
-    return int(low > TIE) - int(high < -TIE)
-
-
-def effect_class(e: Evidence, effect: Effect, cfg: TaxonomyConfig) -> str:
-    """``harm``, ``help`` or ``little``: what an effect looks like before any null (ours).
-
-    Args:
-        e: The screen's evidence, for its metric and clean value.
-        effect: Its effect, perhaps under another kind of ablation.
-        cfg: Thresholds.
-    """
-    if abs(effect.delta) <= small_effect(e, cfg) + TIE:
-        return "little"
-    return {-1: "harm", 1: "help"}.get(_direction(effect), "little")
-
-
-def is_ablation_sensitive(e: Evidence, other_kinds: Mapping[str, Effect], cfg: TaxonomyConfig) -> bool:
-    """Whether the effect is of another class under another kind of ablation.
-
-    Under the other kinds only the circuit is measured, not its null, so what is compared is the class of the
-    effect that the label starts from: harm, help, or little (ours).
-    """
-    own = effect_class(e, e.effect, cfg)
-    return any(effect_class(e, effect, cfg) != own for effect in other_kinds.values())
+    return direction(e_top1.effect) * direction(e_logit_diff.effect) < 0

@@ -3,7 +3,7 @@
 Shapes: P prompt, B bootstrap resample, M matched set, K head of the circuit removed alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,7 @@ class Evidence:
         control: Name of the control that drew the null.
         null_total: Distinct matched sets that exist; 0 = unknown or none.
         null_short: Heads by which the matched sets are smaller than the circuit.
+        other_kinds: Effect of the circuit under other kinds of ablation.
     """
 
     cell: str
@@ -52,6 +53,7 @@ class Evidence:
     control: str = "matched_random"
     null_total: int = 0
     null_short: int = 0
+    other_kinds: Mapping[str, Effect] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -88,6 +90,7 @@ def measure_evidence(
     control: str = "matched_random",
     null_total: int = 0,
     null_short: int = 0,
+    other_kinds: Mapping[str, ArrayLike] | None = None,
 ) -> Evidence:
     """Evidence from per-prompt values of one metric.
 
@@ -110,6 +113,7 @@ def measure_evidence(
         control: The control.
         null_total: Distinct matched sets.
         null_short: Heads that the matched sets lack.
+        other_kinds: The metric of each prompt with the circuit ablated in another way, by kind.
     """
     effect = measure_effect(clean_P, ablated_P, null_MP, counts_BP, level)
     nulls = np.empty(0) if null_MP is None or not len(np.asarray(null_MP)) else null_deltas(clean_P, null_MP)
@@ -130,6 +134,10 @@ def measure_evidence(
         control=control,
         null_total=null_total,
         null_short=null_short,
+        other_kinds={
+            kind: measure_effect(clean_P, other_P, None, counts_BP, level)
+            for kind, other_P in (other_kinds or {}).items()
+        },
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mechexp.findings.config import TaxonomyConfig
 from mechexp.findings.correction import Tested
 from mechexp.findings.evidence import Evidence
+from mechexp.findings.sensitivity import is_ablation_sensitive, small_effect
 from mechexp.findings.wording import (
     Condition,
     above_zero,
@@ -115,7 +116,7 @@ def null_like(e: Evidence, cfg: TaxonomyConfig) -> list[Condition]:
 
 
 def quality_flags(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> tuple[str, ...]:
-    """What limits the comparison with the null, whatever the label."""
+    """What limits the label, whichever it is."""
     found = {
         "no_null": not e.null.sets,
         "paper_null": e.control == "paper" and e.null.sets > 0,
@@ -123,6 +124,7 @@ def quality_flags(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> tuple[str
         "saturated": is_saturated(e, cfg),
         "null_destructive": is_destructive(e, cfg),
         "underpowered": tested.needed > 0,
+        "ablation_sensitive": is_ablation_sensitive(e, cfg),
     }
     return tuple(name for name, holds in found.items() if holds)
 
@@ -149,11 +151,6 @@ def is_sizeable(e: Evidence, cfg: TaxonomyConfig) -> bool:
     """The paper's meaningful effect: 10 pp of top-1, or 20 % of the clean logit difference (ours)."""
     bound = cfg.weak_top1 if e.metric == "top1" else cfg.weak_logit_diff * abs(e.effect.clean)
     return at_least("", abs(e.effect.delta), bound).holds
-
-
-def small_effect(e: Evidence, cfg: TaxonomyConfig) -> float:
-    """The most that counts as little or no effect, in units of the metric."""
-    return cfg.small_top1 if e.metric == "top1" else cfg.small_logit_diff * abs(e.effect.clean)
 
 
 def _test(name: str, p: float, passed: bool, tested: Tested, cfg: TaxonomyConfig) -> Condition:
