@@ -2,7 +2,7 @@
 
 One JSON object a line: ``prompt``, ``target`` and ``distractor`` (a text or a list of texts, taken as they
 stand), and optionally ``counterfactual``, ``spans`` (``{name: [start, end]}`` in characters), ``template``
-and ``half``. The ``prompts.jsonl`` that a run leaves is such a file, and gives the same prompts and halves again.
+and ``half``. The ``prompts.jsonl`` that a run leaves is such a file, and gives the same prompts and halves.
 """
 
 import json

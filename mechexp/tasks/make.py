@@ -160,7 +160,7 @@ def _assemble(
 
 
 def _refuse_twins(ids: list[tuple[int, ...]], texts: Texts, codec: Codec) -> None:
-    """Prompts of no token, and prompts that differ as text but not as tokens: halves would not be disjoint."""
+    """Refuse prompts of no token, and different texts of the same tokens: halves would overlap."""
     seen: dict[tuple[int, ...], int] = {}
     for p, row in enumerate(ids):
         where = f"{texts.where[p] if texts.where else texts.prompts[p].prompt}; tokenizer {codec.name}"

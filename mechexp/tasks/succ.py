@@ -61,17 +61,17 @@ def _check(cfg: SuccConfig, known: Sequence[str]) -> None:
 
 def _runs(name: str, items: Sequence[str], cfg: SuccConfig, vocabulary: Vocabulary) -> list[tuple[str, ...]]:
     """Runs of ``length + 1`` items that the tokenizer allows: every item one token where it stands."""
-    inside = vocabulary.fitting(items, f"{items[0]}{cfg.separator}")
-    first = vocabulary.fitting(inside, "")
-    vocabulary.tell_dropped(name, items, inside)
-    vocabulary.tell_dropped(f"{name} at the start of a prompt", inside, first)
+    first = vocabulary.fitting(items, "")
+    later = vocabulary.fitting(items, f"{items[0]}{cfg.separator}")
+    vocabulary.tell_dropped(f"{name} at the start of a prompt", items, first)
+    vocabulary.tell_dropped(f"{name} after another item", items, later)
     size = cfg.length + 1
     if size > len(items):
         vocabulary.notes.append(f"{name}: no prompts, the series has only {len(items)} items")
         return []
     starts = range(len(items)) if name in CYCLIC else range(len(items) - size + 1)
     runs = [tuple(items[(start + k) % len(items)] for k in range(size)) for start in starts]
-    return [run for run in runs if run[0] in first and set(run) <= set(inside)]
+    return [run for run in runs if run[0] in first and set(run[1:]) <= set(later)]
 
 
 def _another_order(shown: Sequence[str], rng: np.random.Generator) -> list[str]:
