@@ -30,22 +30,23 @@ def hash_weights(model: Any, *, where: str) -> str:
                 todo="fetch or save the model again; a float16 copy of a bfloat16 model may have overflowed",
             )
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(memoryview(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy()))
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """Parameters in the model's own order, each with its module's storage on a device."""
+    """Parameters in the model's own order, each brought to a device where ``accelerate`` has offloaded it."""
     from accelerate.utils import align_module_device
 
-    seen: set[int] = set()
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    wanted = {name for name, _ in model.named_parameters()} - tied
     for prefix, module in model.named_modules():
-        own = list(module.named_parameters(recurse=False))
-        if not own:
+        names = {
+            name: f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)
+        }
+        if not wanted.intersection(names.values()):
             continue
         with align_module_device(module):
-            for name, tensor in module.named_parameters(recurse=False):
-                if id(tensor) in seen:
-                    continue
-                seen.add(id(tensor))
-                yield f"{prefix}.{name}" if prefix else name, tensor.detach()
+            for name, full in names.items():
+                if full in wanted:
+                    yield full, getattr(module, name).detach()

@@ -97,7 +97,7 @@ def split_heads(loaded: LoadedModel, z: Tensor) -> Tensor:
             f"the output projection of this {loaded.arch} model takes {z.shape[-1]} features, "
             f"not {loaded.n_heads} heads × {loaded.head_dim}: its adapter entry does not fit"
         )
-    return z.unflatten(-1, (loaded.n_heads, loaded.head_dim))
+    return z.reshape(*z.shape[:-1], loaded.n_heads, loaded.head_dim)
 
 
 def _same_kind(layer: int, before: Tensor, after: Tensor) -> None:

@@ -46,15 +46,16 @@ def _download(settings: ModelSettings, revision: str | None) -> tuple[Any, Any]:
 
 def _reach(settings: ModelSettings) -> None:
     """One short request: whole retries of a dead network would take minutes."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import build_hf_headers, get_session
+    from huggingface_hub import constants, utils
+
+    http: Any = utils  # its typing hides these names
 
     tried = f"the hub cache {constants.HF_HUB_CACHE} (not there, or not whole as safetensors)"
     if constants.HF_HUB_OFFLINE:
         raise _offline(settings, f"{tried}; the network was not tried, HF_HUB_OFFLINE is set")
     url = f"{constants.ENDPOINT}/api/models/{settings.id}"
     try:
-        answer = get_session().get(url, headers=build_hf_headers(), timeout=TIMEOUT_S)
+        answer = http.get_session().get(url, headers=http.build_hf_headers(), timeout=TIMEOUT_S)
     except Exception as e:  # whatever the HTTP client raises: names of its errors change between versions
         raise _offline(settings, f"{tried}; {constants.ENDPOINT} ({_first_line(e)})") from e
     if answer.status_code in (401, 403, 404):

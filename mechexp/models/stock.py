@@ -88,8 +88,10 @@ def device_of(settings: ModelSettings) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep progress bars and advice of third-party libraries off the screen; restored afterwards."""
-    from huggingface_hub import utils as hub
+    from huggingface_hub import utils
     from transformers.utils import logging
+
+    hub: Any = utils  # its typing hides these names
 
     level, bars, hub_off = (
         logging.get_verbosity(),

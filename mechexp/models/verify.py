@@ -12,7 +12,7 @@ from torch import Tensor
 from mechexp.errors import UserError
 from mechexp.models.hooks import capture_z, edit_z
 from mechexp.models.loaded import LoadedModel
-from mechexp.models.weights import head_values, project_head
+from mechexp.models.weights import head_values, project_head, shared_bias
 
 PROMPT_LENGTH = 8
 TOLERANCE = {"float32": 1e-4, "bfloat16": 4e-2, "float16": 1e-2}  # of the largest value compared
@@ -93,26 +93,20 @@ def _same(z_BTHD: Tensor) -> Tensor:
 
 
 def _check_layer(loaded: LoadedModel, layer: int, z_BTHD: Tensor, seen: _Seen) -> None:
-    pattern, stream = seen.pattern[layer], seen.stream[layer][0]
-    written_TE = torch.zeros_like(seen.output[layer][0])
+    pattern, stream_TE, output_TE = seen.pattern[layer], seen.stream[layer][0], seen.output[layer][0]
+    written_TE = torch.zeros_like(output_TE, dtype=torch.float32)
     for head in range(loaded.n_heads):
         z_TD = z_BTHD[0, :, head]
         if pattern is not None:
-            value_TD = head_values(loaded, layer, head, stream)
+            value_TD = head_values(loaded, layer, head, stream_TE)
             mixed_TD = pattern[0, head].to(value_TD) @ value_TD
-            _compare(
-                loaded, f"z of L{layer}H{head} against its attention × values", z_TD, mixed_TD, scale=z_BTHD
-            )
-        written_TE += project_head(loaded, layer, head, z_TD)
-    bias = getattr(loaded.out_proj(layer), "bias", None)
-    if bias is not None and not bias.is_meta:
-        written_TE += bias
-    _compare(
-        loaded,
-        f"the heads' projections of layer {layer} against its output",
-        written_TE,
-        seen.output[layer][0],
-    )
+            what = f"z of L{layer}H{head} against its attention × values"
+            _compare(loaded, what, z_TD, mixed_TD, scale=z_BTHD)
+        written_TE += project_head(loaded, layer, head, z_TD.float()).to(written_TE.device)
+    bias_E = shared_bias(loaded, layer)
+    if bias_E is not None:
+        written_TE += bias_E.to(written_TE)
+    _compare(loaded, f"the projections of layer {layer}'s heads against its output", written_TE, output_TE)
 
 
 def _check_edit(loaded: LoadedModel, ids: Tensor, plain: Tensor) -> None:

@@ -25,6 +25,14 @@ def project_head(loaded: LoadedModel, layer: int, head: int, z_BD: Tensor) -> Te
     return F.linear(z_BD.to(weight_ED.device), weight_ED)
 
 
+def shared_bias(loaded: LoadedModel, layer: int) -> Tensor | None:
+    """Bias of the output projection, which belongs to no head: (E,), or None."""
+    module = loaded.out_proj(layer)
+    with _on_device(module):
+        bias = getattr(module, "bias", None)
+        return None if bias is None else bias.detach().clone()
+
+
 def head_values(loaded: LoadedModel, layer: int, head: int, x_BE: Tensor) -> Tensor:
     """Value vectors that a query head reads at residual streams x: input norm, projection, bias, clipping.
 
