@@ -60,6 +60,26 @@ class Question:
     earlier: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Split:
+    """How one form fares with a tokenizer.
+
+    Attributes:
+        questions: The start years that can be used.
+        kept: Continuations (of a century, or of a decade) that are one token.
+        total: Continuations there are.
+    """
+
+    questions: list[Question]
+    kept: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """Share of continuations that are one token."""
+        return self.kept / self.total
+
+
 def make_texts(cfg: GtConfig, vocabulary: Vocabulary, rng: np.random.Generator) -> Texts:
     """Targets: every continuation that makes the end year later; distractors: every one that does not."""
     nouns = vocabulary.usable("nouns", vocabulary.lexicon.nouns, "The ")
@@ -81,11 +101,11 @@ def _questions(cfg: GtConfig, before: str, vocabulary: Vocabulary) -> tuple[str,
     found = {}
     for form in FORMS if cfg.form == "auto" else (cfg.form,):
         found[form] = makers[form](before, vocabulary)
-        if found[form][1] >= ENOUGH:
+        if found[form].share >= ENOUGH:
             break
-    form = max(found, key=lambda name: found[name][1])
-    questions, share = found[form]
-    if not questions:
+    form = max(found, key=lambda name: found[name].share)
+    split = found[form]
+    if not split.questions:
         raise UserError(
             f"the list 'years' cannot be used: no year splits as {' or '.join(found)} needs",
             where=f"task.form={cfg.form}, tokenizer {vocabulary.tokenizer_name}",
@@ -93,41 +113,45 @@ def _questions(cfg: GtConfig, before: str, vocabulary: Vocabulary) -> tuple[str,
         )
     chosen = "chosen by the tokenizer" if cfg.form == "auto" else "as asked"
     vocabulary.notes.append(
-        f"form {form} ({chosen}); {share:.0%} of its continuations of years are one token and used"
+        f"form {form} ({chosen}): {split.kept} of {split.total} ways to continue a year are one token, "
+        f"{split.total - split.kept} dropped"
     )
-    return form, questions
+    return form, split.questions
 
 
-def _two_digit(before: str, vocabulary: Vocabulary) -> tuple[list[Question], float]:
-    questions, kept = [], 0
+def _two_digit(before: str, vocabulary: Vocabulary) -> Split:
+    questions: list[Question] = []
+    kept = 0
     for century in CENTURIES:
         pairs = vocabulary.fitting(PAIRS, before + century)
         kept += len(pairs)
         for pair in pairs:
             questions += _question(century + pair, century, 4, pairs, pair)
-    return questions, kept / (len(CENTURIES) * len(PAIRS))
+    return Split(questions, kept, len(CENTURIES) * len(PAIRS))
 
 
-def _unit(before: str, vocabulary: Vocabulary) -> tuple[list[Question], float]:
-    questions, kept = [], 0
+def _unit(before: str, vocabulary: Vocabulary) -> Split:
+    questions: list[Question] = []
+    kept = 0
     for shown in (century + decade for century in CENTURIES for decade in DIGITS):
         units = vocabulary.fitting(DIGITS, before + shown)
         kept += len(units)
         for unit in units:
             questions += _question(shown + unit, shown, 4, units, unit)
-    return questions, kept / (len(CENTURIES) * len(DIGITS) ** 2)
+    return Split(questions, kept, len(CENTURIES) * len(DIGITS) ** 2)
 
 
-def _decade(before: str, vocabulary: Vocabulary) -> tuple[list[Question], float]:
+def _decade(before: str, vocabulary: Vocabulary) -> Split:
     """The start year's own decade is neither target nor distractor: the unit would decide."""
-    questions, kept = [], 0
+    questions: list[Question] = []
+    kept = 0
     for century in CENTURIES:
         decades = vocabulary.fitting(DIGITS, before + century)
         kept += len(decades)
         for decade in decades:
             for unit in vocabulary.fitting(DIGITS, before + century + decade):
                 questions += _question(century + decade + unit, century, 3, decades, decade, own_counts=False)
-    return questions, kept / (len(CENTURIES) * len(DIGITS))
+    return Split(questions, kept, len(CENTURIES) * len(DIGITS))
 
 
 def _question(

@@ -220,7 +220,7 @@ def test_gt_two_digit_uses_all_pairs() -> None:
 def test_gt_form_follows_the_tokenizer(tokenizer_of: Callable[[str], Any], tokenizer: str, form: str) -> None:
     prompts = made("gt", tokenizer_of(tokenizer), n=30)
     assert {t.template for t in prompts.texts} == {form}
-    assert any(n.startswith(f"form {form} (chosen by the tokenizer)") for n in prompts.notes)
+    assert any(n.startswith(f"form {form} (chosen by the tokenizer): ") for n in prompts.notes)
     for text in prompts.texts:
         check_year(text)
 
