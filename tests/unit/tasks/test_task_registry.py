@@ -31,6 +31,7 @@ def test_importing_tasks_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", ["ioi", "gt", "succ", "vb", "custom"])
 def test_conf_and_class_have_the_same_defaults(name: str) -> None:
     options = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert {"/schema/task@_here_": name} in options.pop("defaults"), "every key is checked against the class"
     defaults = asdict(TASKS[name].config_class())
     assert {**defaults, **options} == defaults
 
