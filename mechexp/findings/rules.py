@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mechexp.findings.config import TaxonomyConfig
 from mechexp.findings.correction import Tested
 from mechexp.findings.evidence import Evidence
+from mechexp.findings.null import TIE
 from mechexp.findings.sensitivity import is_ablation_sensitive, small_effect
 from mechexp.findings.wording import (
     Condition,
@@ -57,12 +58,16 @@ def judge_screen(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> Draft:
         repaired = ("repaired",) if is_repaired(e, cfg) else ()
         return Draft("correlate", flags + repaired, (sentence("Correlate", upstream), *notes))
     like_null = null_like(e, cfg)
-    if any(c.holds for c in like_null) and "underpowered" not in flags:
-        fired = [c for c in like_null if c.holds]
+    fired = [c for c in like_null if c.holds]
+    if fired and "underpowered" not in flags:
         return Draft("null", flags, (sentence("Null", fired), *notes))
     tried, name = (helps, "Not an interferer") if e.effect.delta > 0 else (harms, "Not a cause")
-    why = (sentence(name, tried, failing=True), sentence("Not null", like_null))
-    return Draft("indeterminate", flags, (*why, *notes))
+    not_null = (
+        sentence("Like a null, but too few sets to say so", fired)
+        if fired
+        else sentence("Not null", like_null)
+    )
+    return Draft("indeterminate", flags, (sentence(name, tried, failing=True), not_null, *notes))
 
 
 def competence(e: Evidence, cfg: TaxonomyConfig) -> list[Condition]:
@@ -131,7 +136,7 @@ def quality_flags(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> tuple[str
 
 def is_saturated(e: Evidence, cfg: TaxonomyConfig) -> bool:
     """Circuit and median null both leave less than a tenth of the clean metric."""
-    left = cfg.saturated * e.effect.clean
+    left = cfg.saturated * e.effect.clean - TIE
     return e.effect.ablated < left and e.effect.clean + e.null.median < left
 
 
