@@ -5,13 +5,16 @@ Numbers hang together: the null's summary is computed from the null conditions t
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mechexp.findings import TaxonomyConfig, judge, summarise_null, to_row
+from mechexp.findings.effects import Effect as EffectRow
+from mechexp.findings.evidence import Evidence
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.results import CellFiles, write_cell
 from mechexp.tracking.validate import SCHEMA
@@ -22,13 +25,12 @@ SCREENS = ("prev_token", "induction", "name_mover")
 
 @dataclass(frozen=True)
 class Effect:
-    """What a screen's ablation does in a made-up cell, in units of the metric."""
+    """What a screen's ablation does in a made-up cell; the label follows from it by the real rules."""
 
     top1: float = 0.0
     logit_diff: float = 0.0
     null_sd: float = 0.1
-    label: str = "null"
-    flags: tuple[str, ...] = ()
+    bos: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class SavedCircuit:
         path.write_text(json.dumps(row), encoding="utf-8")
 
 
-STRONG = Effect(-0.62, -3.1, 0.15, "primary")
-WEAK = Effect(-0.04, -0.55, 0.1, "secondary", ("weak", "margin_only"))
-NONE = Effect(-0.002, -0.05, 0.1, "null")
-HELPS = Effect(0.05, 0.9, 0.1, "interferer", ("bos_confound",))
+STRONG = Effect(-0.62, -3.1, 0.15)  # primary
+WEAK = Effect(-0.01, -0.55, 0.1)  # secondary, weak, where it stands beside a strong one
+NONE = Effect(-0.002, -0.05, 0.1)  # null
+HELPS = Effect(0.02, 0.9, 0.1, bos=1.0)  # interferer, bos_confound
 
 
 def cell_parts(
@@ -87,15 +89,17 @@ def cell_parts(
     effects = dict(zip(SCREENS, (STRONG, NONE, WEAK), strict=True)) if effects is None else effects
     clean = {"top1": 0.97, "logit_diff": 5.2, "frac_correct": 0.99, "prob_diff": 0.8, "target_rank": 0.1}
     frame = _heads(rng, layers, heads)
-    rows: list[dict[str, Any]] = []
-    screens, circuits = {}, []
+    rows: list[dict[str, Any]] = [_condition("", "clean", 0, [], clean, 0.0, 0.0)]
+    evidence: list[Evidence] = []
+    picks: dict[str, list[Head]] = {}
     for name, effect in effects.items():
-        order = rng.choice(layers * heads, size=4, replace=False)
-        picked = [Head(int(i) // heads, int(i) % heads) for i in sorted(order)]
-        row, conditions = _screen(rng, name, picked, effect, clean, sets, heads, layers)
-        screens[name] = row
+        order = rng.choice(layers * heads, size=min(4, layers * heads), replace=False)
+        picks[name] = [Head(int(i) // heads, int(i) % heads) for i in order]
+        pair, conditions = _screen(rng, name, picks[name], effect, clean, sets, heads)
+        evidence += pair
         rows += conditions
-        circuits.append(SavedCircuit(name, tuple(picked), model, layers, heads))
+    screens = _judged(evidence, picks)
+    circuits = [SavedCircuit(name, tuple(picked), model, layers, heads) for name, picked in picks.items()]
     single = {r["heads"]: r for r in rows if r["role"] == "single"}
     for delta, metric in (("single_delta_top1", "top1"), ("single_delta_logit_diff", "logit_diff")):
         frame[delta] = [
@@ -121,8 +125,10 @@ def cell_parts(
             "dtype": "float32",
         },
         "task": {"name": task, "n": n, "prompts_hash": hashlib.sha256(task.encode()).hexdigest()},
-        "control": "matched_random",
-        "ablation": "mean",
+        "control": {"name": "matched_random", "max_sets": sets},
+        "ablation": {"name": "mean", "positions": "all"},
+        "screen": {"name": "all", "k": 0},
+        "taxonomy": asdict(TaxonomyConfig()),
         "seed": seed,
         "clean": clean,
         "screens": screens,
@@ -180,6 +186,27 @@ def _heads(rng: np.random.Generator, layers: int, heads: int) -> pd.DataFrame:
     return frame
 
 
+def _condition(
+    screen: str,
+    role: str,
+    index: int,
+    which: list[Head],
+    clean: dict[str, float],
+    top1: float,
+    logit_diff: float,
+) -> dict[str, Any]:
+    return {
+        "screen": screen,
+        "role": role,
+        "set_index": index,
+        "heads": format_heads(which),
+        "kind": "" if role == "clean" else "mean",
+        "top1": clean["top1"] + top1,
+        "logit_diff": clean["logit_diff"] + logit_diff,
+        "frac_correct": 0.9,
+    }
+
+
 def _screen(
     rng: np.random.Generator,
     name: str,
@@ -188,65 +215,66 @@ def _screen(
     clean: dict[str, float],
     sets: int,
     heads: int,
-    layers: int,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    def condition(role: str, index: int, which: list[Head], top1: float, logit_diff: float) -> dict[str, Any]:
-        return {
-            "screen": name,
-            "role": role,
-            "set_index": index,
-            "heads": format_heads(which),
-            "kind": "mean",
-            "top1": clean["top1"] + top1,
-            "logit_diff": clean["logit_diff"] + logit_diff,
-            "frac_correct": 0.9,
-        }
-
-    rows = [condition("circuit", 0, picked, effect.top1, effect.logit_diff)]
-    rows += [
-        condition(
-            "single",
-            i,
-            [h],
-            effect.top1 / 4 + rng.normal(0, 0.01),
-            effect.logit_diff / 4 + rng.normal(0, 0.1),
-        )
-        for i, h in enumerate(picked)
-    ]
+) -> tuple[list[Evidence], list[dict[str, Any]]]:
+    """Evidence on both metrics, and the conditions it comes from."""
+    rows = [_condition(name, "circuit", 0, picked, clean, effect.top1, effect.logit_diff)]
+    for i, h in enumerate(picked):
+        share = rng.uniform(0.15, 0.35)
+        single = (effect.top1 * share, effect.logit_diff * share)
+        rows.append(_condition(name, "single", i, [h], clean, *single))
     null_top1 = rng.normal(-0.01, effect.null_sd / 10, sets)
-    null_logit = rng.normal(-0.1, effect.null_sd, sets)
+    null_logit_diff = rng.normal(-0.1, effect.null_sd, sets)
     for i in range(sets):
         others = [Head(h.layer, int(rng.integers(heads))) for h in picked]
-        rows.append(condition("null", i, others, null_top1[i], null_logit[i]))
-    metrics: dict[str, Any] = {"null_sets": sets}
-    for m, delta, null in (("top1", effect.top1, null_top1), ("logit_diff", effect.logit_diff, null_logit)):
-        mean, sd = float(null.mean()), float(null.std(ddof=1))
-        half = 0.1 * abs(delta) + 0.01
-        metrics |= {
-            f"clean_{m}": clean[m],
-            f"ablated_{m}": clean[m] + delta,
-            f"delta_{m}": delta,
-            f"delta_{m}_low": delta - half,
-            f"delta_{m}_high": delta + half,
-            f"null_{m}_mean": mean,
-            f"null_{m}_std": sd,
-            f"null_{m}_min": float(null.min()),
-            f"null_{m}_max": float(null.max()),
-            f"p_harm_{m}": (int((null <= delta).sum()) + 1) / (sets + 1),
-            f"p_help_{m}": (int((null >= delta).sum()) + 1) / (sets + 1),
-            f"z_{m}": (delta - mean) / max(sd, 0.005),
-            f"specificity_{m}": abs(delta) / max(abs(mean), 0.01),
-        }
-    row = {
-        "heads": [[h.layer, h.head] for h in picked],
-        "n_heads": len(picked),
-        "metrics": metrics,
-        "taxonomy": effect.label,
-        "taxonomy_top1": effect.label,
-        "taxonomy_logit_diff": effect.label,
-        "flags": list(effect.flags),
-        "evidence": {},
-        "rules": [f"Δ = {effect.logit_diff:+.2f} against the null"],
-        "notes": [],
-    }
-    return row, rows
+        rows.append(_condition(name, "null", i, others, clean, null_top1[i], null_logit_diff[i]))
+    evidence = [
+        _evidence(name, "top1", picked, effect.top1, null_top1, clean, effect.bos),
+        _evidence(name, "logit_diff", picked, effect.logit_diff, null_logit_diff, clean, effect.bos),
+    ]
+    return evidence, rows
+
+
+def _evidence(
+    screen: str, metric: str, picked: list[Head], delta: float, null: Any, clean: dict[str, float], bos: float
+) -> Evidence:
+    half = 0.1 * abs(delta) + 0.001
+    mean = float(null.mean()) if len(null) else float("nan")
+    excess = delta - mean
+    effect = EffectRow(
+        clean[metric],
+        clean[metric] + delta,
+        delta,
+        delta - half,
+        delta + half,
+        excess,
+        excess - half,
+        excess + half,
+    )
+    return Evidence(
+        cell="cell",
+        screen=screen,
+        metric=metric,
+        heads=tuple(picked),
+        effect=effect,
+        null=summarise_null(delta, null, metric=metric, clean=clean[metric]),
+        clean_top1=clean["top1"],
+        clean_frac_correct=clean["frac_correct"],
+        singles_help=float(delta > 0),
+        bos=bos,
+        null_total=5000,
+    )
+
+
+def _judged(evidence: list[Evidence], picks: dict[str, list[Head]]) -> dict[str, dict[str, Any]]:
+    """Rows of ``result.json`` by the real rules."""
+    if not evidence:
+        return {}
+    by_screen = {(e.screen, e.metric): e for e in evidence}
+    rows = {}
+    for finding in judge(evidence, TaxonomyConfig()):
+        name = finding.screen
+        row = to_row(by_screen[name, "top1"], by_screen[name, "logit_diff"], finding)
+        row["heads"] = [[h.layer, h.head] for h in picks[name]]
+        row["notes"] = []
+        rows[name] = row
+    return rows

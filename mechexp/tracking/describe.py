@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.masking import mask
 
@@ -75,13 +73,13 @@ def cell_text(result: Mapping[str, Any], folder: Path, result_id: str) -> RunTex
     )
 
 
-def screen_text(result: Mapping[str, Any], screen: str, config: str, result_id: str) -> RunText:
+def screen_text(result: Mapping[str, Any], screen: str, result_id: str) -> RunText:
     """The screen run: the row that people compare."""
     row = result["screens"][screen]
     params = {
         **_params(result),
         "screen": screen,
-        "k": str(row["k"] if "k" in row else _config_k(config)),
+        "k": str(_k(result, row)),
         "n_heads": str(row["n_heads"]),
     }
     tags = {
@@ -136,11 +134,10 @@ def _params(result: Mapping[str, Any]) -> dict[str, str]:
     return _cut({k: mask(v) for k, v in params.items()}, PARAM_LENGTH)
 
 
-def _config_k(config: str) -> Any:
-    try:
-        return (yaml.safe_load(config) or {})["screen"]["k"]
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError, ValueError):
-        return ""
+def _k(result: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+    """The number of heads that was asked for (0: the screen's own rule)."""
+    settings = result.get("screen")
+    return row.get("k", settings.get("k", "") if isinstance(settings, Mapping) else "")
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

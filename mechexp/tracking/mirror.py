@@ -93,7 +93,7 @@ def mirror_files(files: CellFiles, store: Store, sweep_run_id: str | None = None
         _dataset(store, cell, files)
         _cell_artifacts(store, cell, files.folder)
         for name in files.screens:
-            text = describe.screen_text(files.result, name, files.config, digest)
+            text = describe.screen_text(files.result, name, digest)
             with _run(store, text, known.get(("screen", name)), cell, times) as run_id:
                 _screen_artifacts(store, run_id, files, name)
             screen_ids[name] = run_id
@@ -172,7 +172,7 @@ def _mark(folder: Path, store: Store, digest: str, done: Mirrored) -> None:
 
 
 def _times(files: CellFiles) -> tuple[int, int]:
-    """Start and end of the job in ms since 1970; fixed by the result, so that a second try changes nothing."""
+    """Start and end of the job in ms since 1970; fixed by the result, so a second try changes nothing."""
     timing = files.result["timing"]
     end = float(timing.get("finished_at") or (files.folder / RESULT).stat().st_mtime)
     spent = sum(float(v) for k, v in timing.items() if k.endswith("_s") and isinstance(v, int | float))

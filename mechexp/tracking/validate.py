@@ -109,7 +109,7 @@ def _check_screen(screen: Any, model: Mapping[str, Any], path: str, where: str) 
             raise UserError(
                 f"{path}.heads holds {str(head)[:60]}",
                 where=where,
-                expected=f"[layer, head] of a model with {model['n_layers']} layers × {model['n_heads']} heads",
+                expected=f"[layer, head] within {model['n_layers']} layers × {model['n_heads']} heads",
             )
     if not all(isinstance(f, str) for f in screen["flags"]):
         raise UserError(f"{path}.flags holds something that is not text", where=where)
