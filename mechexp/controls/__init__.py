@@ -1,63 +1,42 @@
-"""Controls: matched random head sets that a circuit must beat."""
+"""Controls: matched random head sets that a circuit must beat.
 
-from collections.abc import Iterable
+Each public name is imported when it is first asked for, so that configs compose fast.
+"""
 
-from mechexp.controls import exact, matched_random, none, paper  # noqa: F401  (each enters itself in CONTROLS)
-from mechexp.controls.adaptive import Growth, extend, next_sets
+from typing import TYPE_CHECKING, Any
+
 from mechexp.controls.config import ControlConfig
-from mechexp.controls.registry import CONTROLS, DrawRequest
-from mechexp.controls.sets import MatchedSets
-from mechexp.errors import UserError
-from mechexp.screens.circuit import Circuit
 
-__all__ = ["CONTROLS", "ControlConfig", "DrawRequest", "Growth", "MatchedSets", "draw", "extend", "next_sets"]
+if TYPE_CHECKING:
+    from mechexp.controls.adaptive import Growth, extend, next_sets
+    from mechexp.controls.api import check, draw
+    from mechexp.controls.registry import CONTROLS, DrawRequest
+    from mechexp.controls.sets import MatchedSets
 
+_HOMES = {
+    "adaptive": ("Growth", "extend", "next_sets"),
+    "api": ("CONTROLS", "DrawRequest", "check", "draw"),
+    "sets": ("MatchedSets",),
+}
 
-def draw(
-    circuit: Circuit,
-    *,
-    control: str = "matched_random",
-    max_sets: int | None = None,
-    exact_limit: int = 20_000,
-    match_on: str = "layer",
-    seed: int = 0,
-    bos_heads: Iterable[tuple[int, int]] | None = None,
-) -> MatchedSets:
-    """Draw the head sets that a circuit is compared with.
-
-    Args:
-        circuit: The circuit.
-        control: Name of a control.
-        max_sets: Number of sets; None leaves it to the control (``matched_random``: 99).
-        exact_limit: Most sets that ``exact`` may enumerate.
-        match_on: ``layer`` or ``layer_bos``.
-        seed: Seed of the draw; the same for every circuit of a run.
-        bos_heads: BOS-class heads of the model, as (layer, head); needed by ``layer_bos``.
-
-    Returns:
-        The sets; none for an empty circuit.
-
-    Raises:
-        UserError: Unknown control, or an option that it does not take.
-    """
-    request = DrawRequest(circuit, max_sets, exact_limit, match_on, seed, bos_heads)
-    return CONTROLS[control](request)
+__all__ = [
+    "CONTROLS",
+    "ControlConfig",
+    "DrawRequest",
+    "Growth",
+    "MatchedSets",
+    "check",
+    "draw",
+    "extend",
+    "next_sets",
+]
 
 
-def check(config: ControlConfig) -> None:
-    """Refuse options that the chosen control would ignore.
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    from importlib import import_module
 
-    Raises:
-        UserError: ``adaptive`` with a control whose number of sets is fixed.
-    """
-    if config.adaptive and config.name != "matched_random":
-        raise UserError(
-            f"control={config.name} has a fixed number of sets and cannot grow",
-            where="control.adaptive",
-            expected="false",
-            todo="use control=matched_random control.adaptive=true",
-        )
-    if config.exact_limit < 1:
-        raise UserError(
-            f"exact_limit={config.exact_limit}", where="control.exact_limit", expected="1 or more"
-        )
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"mechexp.controls.{module}"), name)
+    raise AttributeError(f"module 'mechexp.controls' has no attribute {name!r}")
