@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -92,7 +92,8 @@ class LoadedModel:
 
     def layers(self) -> list[nn.Module]:
         """Decoder layers, first to last."""
-        return list(submodule(self.model, self.layout.layers) or ())
+        path = self.layout.layers
+        return list(cast(nn.ModuleList, _found(submodule(self.model, path), path, self.arch)))
 
     def attention(self, layer: int) -> nn.Module:
         """The attention module; returns (output, attention probabilities) under ``eager``."""
@@ -127,8 +128,7 @@ class LoadedModel:
         return _found(self.model.get_output_embeddings(), "output embeddings", self.arch)
 
     def _layer(self, layer: int) -> nn.Module:
-        module: nn.Module = submodule(self.model, self.layout.layers)[layer]  # type: ignore[index]
-        return module
+        return self.layers()[layer]
 
 
 def _found(module: Any | None, path: str, arch: str) -> nn.Module:

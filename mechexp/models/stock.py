@@ -52,6 +52,16 @@ def load(source: str, settings: ModelSettings, **where: Any) -> tuple[Any, Any]:
                 expected="whole safetensors files",
                 todo="fetch or save the model again",
             ) from e
+        except (
+            ValueError,
+            ImportError,
+        ) as e:  # an attention implementation, device map or quantisation it lacks
+            raise UserError(
+                f"transformers cannot load the model so: {str(e).splitlines()[0]}",
+                where=f"{settings.where}, attn_implementation={settings.attn_implementation}, "
+                f"device_map={settings.device_map or 'none'}",
+                todo="set model.attn_implementation=eager and leave model.device_map empty",
+            ) from e
         _require_complete(info, source, settings)
         tokenizer = _tokenizer(source, settings, where)
     if not settings.device_map:
