@@ -1,8 +1,10 @@
 """What the MLflow runs of a cell say: names, params, metrics, tags, notes; from ``result.json`` alone."""
 
+import getpass
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,13 @@ class RunText:
     params: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def user_tag() -> dict[str, str]:
+    """Who made the run, as MLflow's pages show it; nothing where this machine knows no name."""
+    with suppress(Exception):
+        return {"mlflow.user": getpass.getuser()}
+    return {}
 
 
 def key(text: str) -> str:

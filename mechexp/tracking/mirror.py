@@ -1,6 +1,5 @@
 """Mirror a finished cell into MLflow: a cell run and a run a screen, exactly once, however often tried."""
 
-import getpass
 import hashlib
 import json
 from collections import Counter
@@ -70,17 +69,20 @@ def mirror_cell(folder: Path, config: TrackingConfig, sweep_run_id: str | None =
     """
     if config.mode == "off":
         return None
-    files = read_cell(folder)
-    with open_store(config) as store, _alone(folder):
-        return mirror_files(files, store, sweep_run_id)
+    digest = result_id(folder)  # before anything is opened: is there a result at all?
+    with open_store(config) as store:
+        return mirror_folder(folder, store, digest, sweep_run_id)
 
 
-def mirror_files(files: CellFiles, store: Store, sweep_run_id: str | None = None) -> Mirrored:
-    """``mirror_cell`` for a cell already read and a store already open."""
-    digest = result_id(files.folder)
-    done = _delivered(files.folder, store, digest)
-    if done is not None:
-        return done
+def mirror_folder(folder: Path, store: Store, digest: str, sweep_run_id: str | None = None) -> Mirrored:
+    """``mirror_cell`` with a store already open and the ``result_id`` known."""
+    with _alone(folder):
+        done = _delivered(folder, store, digest)
+        return done or _send(read_cell(folder), store, digest, sweep_run_id)
+
+
+def _send(files: CellFiles, store: Store, digest: str, sweep_run_id: str | None) -> Mirrored:
+    """Create or complete the runs of a cell."""
     known = {
         (r.data.tags.get(LEVEL), r.data.tags.get(SCREEN, "")): str(r.info.run_id)
         for r in search_all(store, f"tags.`{RESULT_ID}` = '{digest}'")
@@ -187,8 +189,7 @@ def _run(
     tags = {**text.tags, STATE: WRITING, **({PARENT: parent} if parent else {})}
     run_id = known
     if run_id is None:
-        with suppress(Exception):  # no user name on this machine
-            tags["mlflow.user"] = getpass.getuser()
+        tags |= describe.user_tag()
         run = store.client.create_run(store.experiment_id, times[0], tags, run_name=text.name)
         run_id = str(run.info.run_id)
     try:
