@@ -17,7 +17,14 @@ def from_folder(folder: Path, settings: ModelSettings, *, id: str) -> StockModel
     Raises:
         UserError: The family is not known, weights are missing or unreadable, or there is no tokenizer.
     """
-    model, tokenizer = load(str(folder), settings, local_files_only=True)
+    try:
+        model, tokenizer = load(str(folder), settings, local_files_only=True)
+    except OSError as e:
+        raise UserError(
+            f"the folder holds no whole model: {str(e).splitlines()[0]}",
+            where=f"{settings.where}, {folder}",
+            expected="config.json, *.safetensors (pickled weights are never read) and tokenizer files",
+        ) from e
     return StockModel(model, tokenizer, id=id)
 
 
@@ -42,6 +49,7 @@ def load(source: str, settings: ModelSettings, **where: Any) -> tuple[Any, Any]:
                 attn_implementation=settings.attn_implementation,
                 use_safetensors=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, with their names
                 **_placement(settings),
                 **where,
             )

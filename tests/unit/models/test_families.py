@@ -41,7 +41,7 @@ def zeroing(*heads):
 
 
 def without_head_weights(model, family, layer, head, head_dim):
-    """A copy whose output projection ignores one head: the reference that knows nothing of hooks."""
+    """A copy whose output projection ignores one head: a reference that knows no hooks."""
     edited = copy.deepcopy(model)
     projection = edited.get_submodule(
         WRITTEN_OUT.get(family, "model.layers.{}.self_attn.o_proj").format(layer)
@@ -121,7 +121,7 @@ def test_query_heads_of_a_layer_are_not_copies_of_each_other(micro_model, family
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_lone_token_reads_exactly_its_own_value(micro_model, family):
-    """One token attends to itself with weight 1, so z is the value vector: no pattern is needed to check it."""
+    """One token attends to itself with weight 1: its z is the value vector, whatever the pattern code."""
     loaded = micro_model(family)
     alone = ids(batch=3, length=1)
     streams = {}
