@@ -81,14 +81,18 @@ def _job(raw: DictConfig) -> None:
 
 def _run(cfg: Config, folder: Path) -> None:
     """The heavy part; its imports stay out of ``--help`` and ``--cfg``."""
+    from hydra.core.hydra_config import HydraConfig
+
     from mechexp.jobs import run_job
 
-    run_job(cfg, folder, sweeps.parent_of(folder))
+    sweep = sweeps.parent_of(folder)
+    run_job(cfg, folder, sweep, sweeps.swept(sweep, list(HydraConfig.get().overrides.task)))
 
 
 def _record_failure(error: Exception, folder: Path, *, debug: bool) -> None:
     """Log the traceback, write ``error.json``, tell the user once, and let go of the job's memory."""
-    log.error("job failed\n%s", "".join(traceback.format_exception(error)))
+    # at INFO: into the job's log file, not onto the terminal, which gets one clear message
+    log.info("job failed\n%s", "".join(traceback.format_exception(error)))
     row: dict[str, Any] = {"status": "failed", "error": str(error), "type": type(error).__name__}
     try:
         (folder / ERROR_FILE).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")

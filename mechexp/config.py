@@ -8,7 +8,7 @@ setting them elsewhere is refused instead of ignored.
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
+MISSING: Any = "???"  # how omegaconf spells a value that must be given; not imported, it is not needed here
 
 
 @dataclass

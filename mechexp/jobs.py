@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,8 @@ from mechexp.errors import UserError
 from mechexp.models import LoadedModel, load_from_config
 from mechexp.progress import JobProgress
 from mechexp.protocols import PROTOCOLS
-from mechexp.protocols.cell import Cell
-from mechexp.report import print_results, write_report
+from mechexp.report.html import render_cell
+from mechexp.report.table import print_results
 from mechexp.schema import Config
 from mechexp.sweeps import Sweep
 from mechexp.tasks import make_prompts
@@ -26,7 +25,7 @@ from mechexp.tracking.validate import SCHEMA
 log = logging.getLogger(__name__)
 
 # What a result does not depend on: where it is kept, how fast it comes, how it is shown.
-NOT_IDENTITY = ("tracking", "engine", "debug")
+NOT_IDENTITY = ("tracking", "engine", "debug", "resume")
 PATHS = {"model": ("path", "device", "device_map"), "screen": ("file",), "task": ("path",)}
 
 
@@ -63,7 +62,7 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
             prompts=prompt_rows(prompts),
             config=(folder / "config.yaml").read_text(encoding="utf-8"),
             circuits=cell.circuits,
-            before_commit=write_report,
+            before_commit=render_cell,
         )
     print_results([result])
     _mirror(cfg, folder, sweep)
@@ -79,7 +78,7 @@ def _mirror(cfg: Config, folder: Path, sweep: Sweep | None) -> None:
             where=error.where or str(folder),
             todo=f"when the store is back: python -m mechexp.sync {folder}",
         ) from error
-    print(f"Results: {folder}  (report.html, result.json)", file=sys.stdout)
+    print(f"Results: {folder}  (report.html, result.json)")
 
 
 def describe(cfg: Config, loaded: LoadedModel, prompts: PromptSet) -> dict[str, Any]:
@@ -142,6 +141,3 @@ def prompt_rows(prompts: PromptSet) -> list[dict[str, Any]]:
             prompts.texts, prompts.half, prompts.ids, prompts.positions, strict=True
         )
     ]
-
-
-__all__ = ["Cell", "cell_key", "describe", "prompt_rows", "run_job"]

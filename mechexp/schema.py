@@ -32,6 +32,7 @@ class Config:
         tracking: Where results are mirrored to.
         singles: Whose single-head effects are measured: ``picked``, ``all`` or ``none``.
         seed: Seed of nulls, bootstrap and resampling.
+        resume: Take known outcomes from ``engine.store``; false measures everything anew.
         debug: Show tracebacks of user errors too.
     """
 
@@ -46,6 +47,7 @@ class Config:
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     singles: str = "picked"
     seed: int = 0
+    resume: bool = True
     debug: bool = False
 
 
@@ -65,6 +67,9 @@ def validate(cfg: Config) -> None:
     Raises:
         UserError: Names the key, the value and what it may be.
     """
+    from mechexp.controls import check as check_control
+    from mechexp.engine.config import validate as check_engine
+
     if cfg.singles not in SINGLES:
         raise UserError(f"singles={cfg.singles}", expected=f"one of {', '.join(SINGLES)}")
     if not 0.5 <= cfg.protocol.level < 1:
@@ -73,3 +78,6 @@ def validate(cfg: Config) -> None:
         raise UserError(f"protocol.bootstrap={cfg.protocol.bootstrap}", expected="at least 100 resamples")
     if cfg.screen.sequences < 1:
         raise UserError(f"screen.sequences={cfg.screen.sequences}", expected="at least 1")
+    cfg.taxonomy.check()
+    check_control(cfg.control)
+    check_engine(cfg.engine)

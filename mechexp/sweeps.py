@@ -86,6 +86,13 @@ def parent_of(job_folder: Path) -> Sweep | None:
     return Sweep(**json.loads(path.read_text(encoding="utf-8")))
 
 
+def swept(sweep: Sweep | None, overrides: list[str]) -> dict[str, str]:
+    """The overrides that differ between a sweep's jobs, for one of its jobs: those not given as they stand."""
+    given = set(sweep.command) if sweep else set()
+    pairs = (o.split("=", 1) for o in overrides if sweep and o not in given)
+    return {p[0].lstrip("+~"): p[1] for p in pairs if len(p) == 2}
+
+
 def finish(*, interrupted: bool) -> list[str]:
     """Close every sweep this process opened: joint labels, parent run, what failed.
 

@@ -9,6 +9,7 @@ import pandas as pd
 from mechexp.config import ScreenConfig
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
+from mechexp.screens import general, task_screens  # noqa: F401  (they enter themselves in SCREENS)
 from mechexp.screens.batch import CLASSES
 from mechexp.screens.circuit import Circuit
 from mechexp.screens.evidence import ov_copy_score
@@ -20,6 +21,19 @@ from mechexp.tasks.prompts import PromptSet
 
 GENERAL_CIRCUITS = ("prev_token", "induction", "duplicate_token", "bos")
 USER_SCREENS = ("heads", "file")
+
+
+@dataclass(frozen=True)
+class PatternRule:
+    """When a head counts as showing its screen's pattern; see ``taxonomy.pattern_*``.
+
+    Attributes:
+        attention: Least attention to the screen's target.
+        score: Least score, for screens that have no threshold of their own.
+    """
+
+    attention: float = 0.1
+    score: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,11 @@ def screens_of(cfg: ScreenConfig, task_screens: Sequence[str]) -> tuple[str, ...
 
 
 def run_screens(
-    loaded: LoadedModel, prompts: PromptSet, cfg: ScreenConfig, task_screens: Sequence[str]
+    loaded: LoadedModel,
+    prompts: PromptSet,
+    cfg: ScreenConfig,
+    task_screens: Sequence[str],
+    pattern: PatternRule = PatternRule(),
 ) -> Screened:
     """Score every head, pick the circuits.
 
@@ -76,6 +94,7 @@ def run_screens(
         prompts: The screen half of the prompts.
         cfg: Screen settings.
         task_screens: Names of the task's own screens.
+        pattern: When a head counts as showing its screen's pattern.
 
     Raises:
         UserError: See `screens_of`, `pick` and the user screens.
@@ -89,7 +108,7 @@ def run_screens(
             circuits.append(from_heads(loaded, cfg.heads) if name == "heads" else from_file(loaded, cfg.file))
             continue
         scores = SCREENS[name].score(inputs)
-        circuits.append(_circuit(name, scores, inputs))
+        circuits.append(_circuit(name, scores, inputs, pattern))
         table[f"{name}_score"] = scores.score_LH.ravel()
         table[f"{name}_attention"] = scores.attention_LH.ravel()
         table[f"{name}_contrast"] = scores.contrast_LH.ravel()
@@ -101,11 +120,11 @@ def run_screens(
     return Screened(tuple(circuits), table, tuple(notes))
 
 
-def _circuit(name: str, scores: ScreenScores, inputs: ScreenInputs) -> Circuit:
+def _circuit(name: str, scores: ScreenScores, inputs: ScreenInputs, pattern: PatternRule) -> Circuit:
     """Pick the heads of one screen and bind them to the model."""
     loaded, cfg = inputs.loaded, inputs.cfg
     heads, rule = pick(scores, select=cfg.select, k=cfg.k)
-    present = scores.present_LH()
+    present = scores.present_LH(pattern.attention, pattern.score)
     clamped = int(scores.details.get("clamped_heads", 0))
     notes = []
     if clamped:

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from mechexp.errors import UserError
 from mechexp.models.heads import Head
 
-PRESENT_ATTENTION = 0.1
-PRESENT_SCORE = 2.0
-
 Scores = NDArray[np.float64]
 
 
@@ -44,10 +41,15 @@ class ScreenScores:
     default_k: int | None = 5
     details: dict[str, Any] = field(default_factory=dict)
 
-    def present_LH(self) -> NDArray[np.bool_]:
-        """Heads that show the pattern: attention ≥ 0.1 to the target, at ≥ the threshold (2 without one)."""
-        threshold = PRESENT_SCORE if self.threshold is None else self.threshold
-        present: NDArray[np.bool_] = (self.attention_LH >= PRESENT_ATTENTION) & (self.pattern_LH >= threshold)
+    def present_LH(self, attention: float, score: float) -> NDArray[np.bool_]:
+        """Heads that show the pattern.
+
+        Args:
+            attention: Least attention to the target (``taxonomy.pattern_attention``).
+            score: Least score where the screen has no threshold of its own (``taxonomy.pattern_score``).
+        """
+        threshold = score if self.threshold is None else self.threshold
+        present: NDArray[np.bool_] = (self.attention_LH >= attention) & (self.pattern_LH >= threshold)
         return present
 
 

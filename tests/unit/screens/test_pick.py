@@ -63,6 +63,7 @@ def test_impossible_choices_are_refused(select: str, k: int, words: str) -> None
 
 
 def test_pattern_needs_attention_and_threshold() -> None:
-    assert scores().present_LH().tolist() == [[False, True, True], [True, True, False]]
+    assert scores().present_LH(0.1, 2.0).tolist() == [[False, True, True], [True, True, False]]
     ranked = scores(threshold=None)
-    assert ranked.present_LH().tolist() == [[True, True, True], [True, True, False]]
+    assert ranked.present_LH(0.1, 2.0).tolist() == [[True, True, True], [True, True, False]]
+    assert ranked.present_LH(0.56, 2.0).tolist() == [[False, True, False], [True, True, False]]
