@@ -1,13 +1,11 @@
 """From the command line to an exit code: compose, run each job, report what failed."""
 
-import json
 import logging
 import os
 import re
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -91,13 +89,14 @@ def _run(cfg: Config, folder: Path) -> None:
 
 def _record_failure(error: Exception, folder: Path, *, debug: bool) -> None:
     """Log the traceback, write ``error.json``, tell the user once, and let go of the job's memory."""
+    from mechexp.tracking import write_failure
+
     # at INFO: into the job's log file, not onto the terminal, which gets one clear message
     log.info("job failed\n%s", "".join(traceback.format_exception(error)))
-    row: dict[str, Any] = {"status": "failed", "error": str(error), "type": type(error).__name__}
     try:
-        (folder / ERROR_FILE).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
-    except OSError as full:
-        log.error("cannot write %s: %s", folder / ERROR_FILE, full)
+        write_failure(folder, error)
+    except UserError as full:
+        log.error("%s", full)
     _failed_jobs.append(folder)
     if debug:
         traceback.print_exception(error)

@@ -68,14 +68,18 @@ def _start(config: DictConfig, folder: Path) -> Sweep:
         # two sweeps started at once must not share a folder
         os.close(os.open(folder / ".claimed", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     sweep_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-    tracking = OmegaConf.to_container(config.tracking, resolve=True)
-    taxonomy = OmegaConf.to_container(config.taxonomy, resolve=True)
-    assert isinstance(tracking, dict) and isinstance(taxonomy, dict)
+    tracking, taxonomy = (_plain(config[group]) for group in ("tracking", "taxonomy"))
     command = sys.argv[1:]
     run_id = open_sweep(TrackingConfig(**tracking), sweep_id=sweep_id, folder=folder, command=command)
-    sweep = Sweep(sweep_id, str(folder), command, run_id, tracking, taxonomy)  # type: ignore[arg-type]
+    sweep = Sweep(sweep_id, str(folder), command, run_id, tracking, taxonomy)
     write_json(folder / SWEEP_FILE, asdict(sweep))
     return sweep
+
+
+def _plain(group: DictConfig) -> dict[str, Any]:
+    values = OmegaConf.to_container(group, resolve=True)
+    assert isinstance(values, dict)
+    return {str(k): v for k, v in values.items()}
 
 
 def parent_of(job_folder: Path) -> Sweep | None:
@@ -87,7 +91,7 @@ def parent_of(job_folder: Path) -> Sweep | None:
 
 
 def swept(sweep: Sweep | None, overrides: list[str]) -> dict[str, str]:
-    """The overrides that differ between a sweep's jobs, for one of its jobs: those not given as they stand."""
+    """The overrides of one job that differ between a sweep's jobs: those not given as they stand."""
     given = set(sweep.command) if sweep else set()
     pairs = (o.split("=", 1) for o in overrides if sweep and o not in given)
     return {p[0].lstrip("+~"): p[1] for p in pairs if len(p) == 2}

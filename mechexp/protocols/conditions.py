@@ -7,7 +7,8 @@ import pandas as pd
 
 from mechexp.config import AblationConfig
 from mechexp.controls import MatchedSets
-from mechexp.engine.condition import KINDS, Condition, Outcome
+from mechexp.engine.condition import Condition, Outcome
+from mechexp.engine.edit import KINDS
 from mechexp.models.heads import Geometry, Head, format_heads
 from mechexp.screens.circuit import Circuit
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechexp.controls import MatchedSets
-from mechexp.engine.condition import KINDS, Outcome
+from mechexp.engine.condition import Outcome
+from mechexp.engine.edit import KINDS
 from mechexp.findings import bootstrap_counts, measure_evidence
 from mechexp.findings.evidence import Evidence, empty_evidence
 from mechexp.protocols.conditions import CIRCUIT, NULL, Measured
@@ -46,10 +47,6 @@ class Witness:
         p = self._cfg.protocol
         return bootstrap_counts(len(self._measured.clean.top1), p.bootstrap, self._cfg.seed)
 
-    @cached_property
-    def _sinks(self) -> set[tuple[int, int]]:
-        return {(h.layer, h.head) for h in self._screened.heads.itertuples() if h.best_class == "bos"}
-
     def evidence(self, circuit: Circuit, metric: str) -> Evidence:
         """Evidence of one circuit on ``top1`` or ``logit_diff``."""
         measured, kind, clean = self._measured, self._cfg.ablation.name, self._measured.clean
@@ -57,7 +54,7 @@ class Witness:
         competence = {"clean_top1": summary["top1"], "clean_frac_correct": summary["frac_correct"]}
         if not circuit.heads:
             return empty_evidence(CELL, circuit.screen, metric, summary[metric], **competence)
-        null = self._nulls[circuit.screen]
+        null, sinks = self._nulls[circuit.screen], self._screened.sinks
         singles = measured.singles()
         return measure_evidence(
             _values(clean, metric),
@@ -71,7 +68,7 @@ class Witness:
             singles_KP=_stack([singles[h] for h in circuit.heads if h in singles], metric),
             level=self._cfg.protocol.level,
             **competence,
-            bos=float(np.mean([h in self._sinks for h in circuit.heads])),
+            bos=float(np.mean([h in sinks for h in circuit.heads])),
             pattern=circuit.pattern,
             direct=self._direct(circuit),
             control=self._cfg.control.name,

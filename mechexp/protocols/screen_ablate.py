@@ -132,7 +132,6 @@ def why_not_evaluated(clean: Outcome, cfg: Config) -> str:
 def draw_nulls(screened: Screened, cfg: Config) -> dict[str, MatchedSets]:
     """Matched-random head sets of every circuit."""
     c = cfg.control
-    bos = [(h.layer, h.head) for h in screened.heads.itertuples() if h.best_class == "bos"]
     return {
         circuit.screen: draw(
             circuit,
@@ -141,7 +140,7 @@ def draw_nulls(screened: Screened, cfg: Config) -> dict[str, MatchedSets]:
             exact_limit=c.exact_limit,
             match_on=c.match_on,
             seed=cfg.seed,
-            bos_heads=bos,
+            bos_heads=screened.sinks,
         )
         for circuit in screened.circuits
     }
@@ -155,9 +154,8 @@ def grow_nulls(
     cfg: Config,
     meter: Meter,
 ) -> tuple[dict[str, MatchedSets], Measured]:
-    """Add matched sets to the circuits whose label waits for them, until it is decided or the limit is met."""
+    """Add matched sets where a label waits for them, until it is decided or the limit is met."""
     grown, c = dict(nulls), cfg.control
-    bos = [(h.layer, h.head) for h in screened.heads.itertuples() if h.best_class == "bos"]
     for circuit in screened.circuits:
         while circuit.heads:
             findings = judge(_evidence(screened, grown, measured, direct_PLH, cfg), cfg.taxonomy)
@@ -175,7 +173,7 @@ def grow_nulls(
                     meter.notes.append(f"{circuit.screen}: control.adaptive {growth.reason}")
                 break
             grown[circuit.screen] = extend(
-                null, circuit, growth.sets, seed=cfg.seed, match_on=c.match_on, bos_heads=bos
+                null, circuit, growth.sets, seed=cfg.seed, match_on=c.match_on, bos_heads=screened.sinks
             )
             more = null_parts(circuit, grown[circuit.screen], cfg.ablation, start=len(null.sets))
             measured = Measured(measured.clean, (*measured.pairs, *meter.measure(more)))
@@ -197,7 +195,7 @@ def _evidence(
 def _not_evaluated(screened: Screened, measured: Measured, cfg: Config) -> list[Evidence]:
     """Evidence of circuits that were not ablated because the clean model is not competent."""
     clean = measured.clean.summary()
-    blank = [
+    return [
         empty_evidence(
             "cell", c.screen, metric, clean[metric],
             clean_top1=clean["top1"], clean_frac_correct=clean["frac_correct"],
@@ -205,7 +203,6 @@ def _not_evaluated(screened: Screened, measured: Measured, cfg: Config) -> list[
         for c in screened.circuits
         for metric in METRICS
     ]  # fmt: skip
-    return blank
 
 
 def _cell(
@@ -237,15 +234,16 @@ def _cell(
             row["notes"] = [*circuit.notes, *nulls[name].notes]
             row["details"] = dict(circuit.details)
             screens[name] = row
+    notes = [*prompts.notes, *screened.notes, *meter.notes]
+    if cfg.control.name == "paper":
+        notes.append("ten matched sets cannot reach p < .05: the smallest p is 1/11")
     result = {
         "status": "not_evaluated" if reason else "complete",
         "reason": reason,
         "clean": measured.clean.summary(),
         "screens": screens,
-        "notes": [*prompts.notes, *screened.notes, *meter.notes],
+        "notes": notes,
     }
-    if cfg.control.name == "paper":
-        result["notes"].append("ten matched sets cannot reach p < .05: the smallest p is 1/11")
     return Cell(
         result=result,
         heads=_head_rows(screened, measured, direct_PLH),

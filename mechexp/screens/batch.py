@@ -34,14 +34,15 @@ class RandomBatch:
         n, length = self.ids_PT.shape
         at = np.arange(length)[None, :]
         pair = self.pair_at_P[:, None]
-        return {
+        masks: dict[str, NDArray[np.bool_]] = {
             "induction": at == pair + 1,
             "duplicate_token": at == pair,
             "prev_token": np.broadcast_to(at == length - 2, (n, length)),
             "bos": np.broadcast_to(at == 0, (n, length)),
             "self": np.broadcast_to(at == length - 1, (n, length)),
             "local": np.broadcast_to((at >= length - 6) & (at <= length - 3), (n, length)),
-        }[name]
+        }
+        return masks[name]
 
 
 def make_batch(vocabulary: NDArray[np.int64], *, sequences: int, length: int, seed: int) -> RandomBatch:

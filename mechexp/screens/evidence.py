@@ -3,6 +3,9 @@
 Shapes: P prompts, N inputs, L layers, H heads, D head dim, E residual, V vocabulary.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,14 +42,14 @@ def ov_copy_score(inputs: ScreenInputs) -> NDArray[np.float64]:
     return scores
 
 
-def _first_layer_inputs(inputs: ScreenInputs):  # type: ignore[no-untyped-def]
+def _first_layer_inputs(inputs: ScreenInputs) -> tuple[Any, Any]:
     """Residual streams after the first layer and the tokens they stand at: (N, E), (N,)."""
     import torch
 
     loaded, batch = inputs.loaded, inputs.batch
     n_sequences = min(8, len(batch.ids_PT))
     ids = torch.as_tensor(batch.ids_PT[:n_sequences], device=loaded.device)
-    kept = {}
+    kept: dict[str, Any] = {}
     handle = loaded.layers()[0].register_forward_hook(
         lambda _m, _i, out: kept.update(x=out[0] if isinstance(out, tuple) else out)
     )
@@ -74,7 +77,7 @@ def direct_logit_attribution(loaded: LoadedModel, prompts: PromptSet) -> NDArray
     weight_VE = loaded.unembed().weight
     for _, index in prompts.buckets().items():
         ids = torch.tensor([prompts.ids[i] for i in index], device=loaded.device)
-        residual = {}
+        residual: dict[str, Any] = {}
         handle = loaded.final_norm().register_forward_pre_hook(
             lambda _m, args, kept=residual: kept.update(x=args[0])
         )
@@ -94,13 +97,13 @@ def direct_logit_attribution(loaded: LoadedModel, prompts: PromptSet) -> NDArray
     return out
 
 
-def _answer_direction(weight_VE, prompts: PromptSet, i: int):  # type: ignore[no-untyped-def]
+def _answer_direction(weight_VE: Any, prompts: PromptSet, i: int) -> Any:
     """Mean unembedding of the targets − of the distractors."""
     plus, minus = list(prompts.targets[i]), list(prompts.distractors[i])
     return weight_VE[plus].float().mean(dim=0) - weight_VE[minus].float().mean(dim=0)
 
 
-def _contributions(loaded: LoadedModel, layer: int, z_PHD):  # type: ignore[no-untyped-def]
+def _contributions(loaded: LoadedModel, layer: int, z_PHD: Any) -> Iterator[Any]:
     """Each head's contribution to the residual stream at this layer, head by head: (P, E)."""
     norm = loaded.post_attention_norm(layer)
     heads = range(loaded.n_heads)
@@ -113,7 +116,7 @@ def _contributions(loaded: LoadedModel, layer: int, z_PHD):  # type: ignore[no-u
         yield normed - norm(whole - project_head(loaded, layer, h, z_PHD[:, h]))
 
 
-def frozen_norm(norm, at_PE, added_PE):  # type: ignore[no-untyped-def]
+def frozen_norm(norm: Any, at_PE: Any, added_PE: Any) -> Any:
     """What the norm makes of ``added`` when its scale stays that of ``at``: linear in ``added``.
 
     Works for LayerNorm and RMSNorm of any spelling by probing: on a ±1 vector (mean 0, RMS 1) both return
@@ -131,7 +134,7 @@ def frozen_norm(norm, at_PE, added_PE):  # type: ignore[no-untyped-def]
         centred = bool(torch.allclose(norm(torch.ones_like(probe)).float(), bias, atol=1e-3))
         normed = norm(at_PE.to(like.dtype)).float() - bias
 
-    def shape(x):  # type: ignore[no-untyped-def]
+    def shape(x: Any) -> Any:
         x = x.to(weight.device)
         return weight * (x - x.mean(dim=-1, keepdim=True) if centred else x)
 

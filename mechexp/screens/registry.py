@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from mechexp.registry import Registry
@@ -32,3 +34,12 @@ SCREENS: Registry[Screen] = Registry("screen")
 def register(screen: Screen) -> Screen:
     """Enter a screen under its name."""
     return SCREENS.register(screen.name)(screen)
+
+
+def find_screens() -> None:
+    """Import every file of this folder, so that each screen in it enters itself."""
+    import mechexp.screens as room
+
+    for module in iter_modules(room.__path__):
+        if module.name != "run":
+            import_module(f"{room.__name__}.{module.name}")

@@ -9,18 +9,19 @@ import pandas as pd
 from mechexp.config import ScreenConfig
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
-from mechexp.screens import general, task_screens  # noqa: F401  (they enter themselves in SCREENS)
 from mechexp.screens.batch import CLASSES
 from mechexp.screens.circuit import Circuit
 from mechexp.screens.evidence import ov_copy_score
 from mechexp.screens.inputs import ScreenInputs
-from mechexp.screens.registry import SCREENS
+from mechexp.screens.registry import SCREENS, find_screens
 from mechexp.screens.scores import ScreenScores, pick
 from mechexp.screens.user import from_file, from_heads
 from mechexp.tasks.prompts import PromptSet
 
 GENERAL_CIRCUITS = ("prev_token", "induction", "duplicate_token", "bos")
 USER_SCREENS = ("heads", "file")
+
+find_screens()
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ class Screened:
     circuits: tuple[Circuit, ...]
     heads: pd.DataFrame
     notes: tuple[str, ...]
+
+    @property
+    def sinks(self) -> set[tuple[int, int]]:
+        """Heads whose best class is ``bos``, as (layer, head)."""
+        rows = self.heads[self.heads["best_class"] == "bos"]
+        return {(int(layer), int(head)) for layer, head in rows[["layer", "head"]].to_numpy()}
 
 
 def screens_of(cfg: ScreenConfig, task_screens: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
-from mechexp.models.heads import parse_heads
+from mechexp.models.heads import Geometry, parse_heads
 from mechexp.screens.circuit import Circuit
 
 
@@ -57,5 +57,5 @@ def from_file(loaded: LoadedModel, path: str) -> Circuit:
     return circuit
 
 
-def _size(geometry: object) -> str:
+def _size(geometry: Geometry) -> str:
     return f"{geometry.n_layers} layers × {geometry.n_heads} heads × {geometry.head_dim}"

@@ -27,7 +27,9 @@ ERROR_SCHEMA = "mechexp.error/1"
 class Savable(Protocol):
     """A circuit, as far as this file needs to know: it has a name and writes itself."""
 
-    screen: str
+    @property
+    def screen(self) -> str:
+        """Name of the screen."""
 
     def save(self, path: Path) -> None:
         """Write to ``path``."""
