@@ -30,10 +30,12 @@ def attention_rows(loaded: LoadedModel, ids_PT: Any, query: int = -1) -> Tensor:
         (gpt-oss); positions after the query are 0.
 
     Raises:
-        UserError: The model was loaded with an attention implementation that gives no patterns.
+        UserError: The model was loaded with an attention implementation that gives no patterns, or the
+            sequences are longer than its context.
     """
     require_eager(loaded)
     ids = torch.as_tensor(ids_PT, device=loaded.device)
+    require_context(loaded, ids.shape[1])
     rows: dict[int, Tensor] = {}
 
     def hook(layer: int) -> Callable[..., None]:
@@ -60,4 +62,16 @@ def require_eager(loaded: LoadedModel) -> None:
             where=f"model {loaded.name}",
             expected="eager",
             todo="set model.attn_implementation=eager",
+        )
+
+
+def require_context(loaded: LoadedModel, length: int) -> None:
+    """Refuse sequences that are longer than what the model was made for."""
+    context = getattr(loaded.model.config, "max_position_embeddings", None)
+    if context and length > context:
+        raise UserError(
+            f"sequences of {length} tokens are longer than the model's context",
+            where=f"model {loaded.name}",
+            expected=f"at most {context} tokens",
+            todo="set a smaller screen.length or model.screen_length, or shorten the prompts",
         )

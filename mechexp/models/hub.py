@@ -4,10 +4,9 @@ from typing import Any
 
 from mechexp.errors import UserError
 from mechexp.models.settings import ModelSettings
-from mechexp.models.sources import StockModel
+from mechexp.models.sources import StockModel, offline_models
 
 TIMEOUT_S = 6.0
-OFFLINE_MODELS = "smollm2, tiny_pythia, tiny_olmo, tiny_olmoe, planted, or model=local model.path=FOLDER"
 
 
 def fetch(settings: ModelSettings) -> StockModel:
@@ -71,7 +70,9 @@ def _offline(settings: ModelSettings, tried: str) -> UserError:
     return UserError(
         f"{_what(settings)} is not on this machine and the hub cannot be reached",
         where=f"{settings.where}; tried: {tried}",
-        todo=f"connect once to fetch it, or use what runs offline: model={OFFLINE_MODELS}",
+        todo="connect once to fetch it, or use what runs offline: "
+        + "".join(f"model={name}, " for name in offline_models())
+        + "or any saved model as model=local model.path=FOLDER",
     )
 
 

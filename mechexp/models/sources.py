@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mechexp.errors import UserError
-from mechexp.models.settings import ModelSettings
+from mechexp.models.settings import ModelSettings, from_name, known_names
 from mechexp.registry import Registry
 
 
@@ -33,13 +34,31 @@ SOURCES: Registry[Source] = Registry("model source")
 
 # Sources of rooms above this one register themselves on import, which happens when they are first asked for.
 _ELSEWHERE = {"planted": "mechexp.zoo.planted"}
+_SHIPPED = Path(__file__).resolve().parent.parent / "zoo" / "weights"
 
 
 def source_of(settings: ModelSettings) -> Source:
     """The function behind ``model.source``."""
-    if settings.source in _ELSEWHERE and settings.source not in SOURCES:
+    if settings.source in _ELSEWHERE and settings.source not in SOURCES and _runs_here(settings):
         import_module(_ELSEWHERE[settings.source])
     return SOURCES[settings.source]
+
+
+def offline_models() -> list[str]:
+    """Names of ``conf/model`` that load on this machine without a network."""
+    return [name for name in known_names() if _runs_here(from_name(name))]
+
+
+def _runs_here(settings: ModelSettings) -> bool:
+    if settings.source == "wheel":
+        return find_spec(settings.package) is not None
+    if settings.source == "zoo":
+        return (_shipped(settings) / "config.json").is_file()
+    return settings.source in _ELSEWHERE and find_spec(_ELSEWHERE[settings.source]) is not None
+
+
+def _shipped(settings: ModelSettings) -> Path:
+    return _SHIPPED / (settings.id or settings.name)
 
 
 @SOURCES.register("local")
@@ -64,15 +83,15 @@ def from_zoo(settings: ModelSettings) -> StockModel:
     """A small model that ships with mechexp."""
     from mechexp.models.stock import from_folder
 
-    shipped = Path(__file__).resolve().parent.parent / "zoo" / "weights"
-    name = settings.id or settings.name
-    folder = shipped / name
+    folder = _shipped(settings)
     if not (folder / "config.json").is_file():
-        have = sorted(p.parent.name for p in shipped.glob("*/config.json"))
+        have = sorted(p.parent.name for p in _SHIPPED.glob("*/config.json"))
         raise UserError(
-            f"no shipped model {name!r}", where=settings.where, expected=f"one of {', '.join(have) or 'none'}"
+            f"no shipped model {folder.name!r}",
+            where=settings.where,
+            expected=f"one of {', '.join(have) or 'none'}",
         )
-    return from_folder(folder, settings, id=name)
+    return from_folder(folder, settings, id=folder.name)
 
 
 @SOURCES.register("wheel")

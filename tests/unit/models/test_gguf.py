@@ -92,7 +92,13 @@ def wheel(site, monkeypatch, tmp_path):
     importlib.invalidate_caches()
     monkeypatch.setenv("MECHEXP_CACHE", str(tmp_path / "cache"))
     release_models()
-    yield {"source": "wheel", "id": "someone/small", "package": PACKAGE, "file": "small.gguf"}
+    yield {
+        "source": "wheel",
+        "id": "someone/small",
+        "package": PACKAGE,
+        "file": "small.gguf",
+        "screen_length": 64,
+    }
     release_models()
 
 

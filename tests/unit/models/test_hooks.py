@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mechexp.errors import UserError
 from mechexp.models.attention import attention_rows
 from mechexp.models.hooks import capture_z, edit_z
 
@@ -132,9 +133,13 @@ def test_hooks_of_the_user_stay_and_go_on_working(loaded):
 
 
 def test_attention_cannot_be_read_under_another_implementation(loaded):
-    from mechexp.errors import UserError
-
     loaded.model.set_attn_implementation("sdpa")
     with pytest.raises(UserError, match="attn_implementation=sdpa") as caught:
         attention_rows(loaded, IDS)
     assert "model.attn_implementation=eager" in str(caught.value)
+
+
+def test_sequences_longer_than_the_context_are_refused(loaded):
+    with pytest.raises(UserError, match="sequences of 129 tokens") as caught:
+        attention_rows(loaded, torch.zeros(1, 129, dtype=torch.long))
+    assert "at most 128 tokens" in str(caught.value)

