@@ -62,15 +62,15 @@ def _diverging(share: float) -> str:
 
 def _cells(frame: pd.DataFrame, screens: dict[str, dict[str, Any]], fills: list[str]) -> list[HeadCell]:
     picked: dict[tuple[int, int], list[str]] = {}
-    for name, row in screens.items():
-        for layer, head in row["heads"]:
+    for name, screen in screens.items():
+        for layer, head in screen["heads"]:
             picked.setdefault((layer, head), []).append(name)
     cells = []
-    for fill, row in zip(fills, frame.to_dict("records"), strict=True):
+    for fill, record in zip(fills, frame.to_dict("records"), strict=True):
+        row = {str(k): v for k, v in record.items()}
         place = (int(row["layer"]), int(row["head"]))
         names = tuple(picked.get(place, ()))
-        named = {str(k): v for k, v in row.items()}
-        cells.append(HeadCell(*place, fill, _title(named, names), names))
+        cells.append(HeadCell(*place, fill, _title(row, names), names))
     return cells
 
 

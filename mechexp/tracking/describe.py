@@ -5,10 +5,11 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mechexp.findings.config import TaxonomyConfig
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.masking import mask
 
@@ -21,6 +22,7 @@ LEVEL, CELL_KEY, RESULT_ID, SWEEP_ID = (
 )
 STATE, SCREEN, EVIDENCE, PARENT = "mechexp.mirror", "mechexp.screen", "mechexp.evidence", "mlflow.parentRunId"
 NOTE, SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
+SCREENS, ROW, THRESHOLDS = "mechexp.screens", "mechexp.row.", "mechexp.taxonomy"
 _BAD_KEY = re.compile(r"[^A-Za-z0-9_\-./]")
 
 
@@ -76,7 +78,11 @@ def cell_text(result: Mapping[str, Any], folder: Path, result_id: str) -> RunTex
         "primary": ",".join(n for n, s in result["screens"].items() if s["taxonomy"] == "primary"),
         "labels": ", ".join(f"{labels.count(x)} {x}" for x in dict.fromkeys(labels)),
         NOTE: cell_note(result),
+        "reason": str(result.get("reason") or ""),
+        SCREENS: ",".join(result["screens"]),
+        **{f"{ROW}{name}": stored_row(result, name) for name in result["screens"]},
     }
+    tags = {k: v for k, v in tags.items() if not k.startswith(ROW) or len(v) <= TAG_LENGTH}
     return RunText(
         run_name(model["name"], task["name"]), _params(result), _numbers(metrics), _cut(tags, TAG_LENGTH)
     )
@@ -88,7 +94,7 @@ def screen_text(result: Mapping[str, Any], screen: str, result_id: str) -> RunTe
     params = {
         **_params(result),
         "screen": screen,
-        "k": str(_k(result, row)),
+        "k": str(_k(result.get("screen"), row)),
         "n_heads": str(row["n_heads"]),
     }
     tags = {
@@ -100,13 +106,26 @@ def screen_text(result: Mapping[str, Any], screen: str, result_id: str) -> RunTe
         "taxonomy_logit_diff": row["taxonomy_logit_diff"],
         "flags": ",".join(row["flags"]),
         "heads": format_heads(Head(*h) for h in row["heads"]),
-        EVIDENCE: json.dumps(row.get("evidence", {}), separators=(",", ":")),
+        EVIDENCE: _compact(row.get("evidence", {})),
         NOTE: screen_note(result, screen),
     }
     if len(tags[EVIDENCE]) > TAG_LENGTH:
         del tags[EVIDENCE]  # a part of it would be no JSON; the artifact result.json has it
     name = run_name(result["model"]["name"], result["task"]["name"], screen)
     return RunText(name, _cut(params, PARAM_LENGTH), _numbers(row["metrics"]), _cut(tags, TAG_LENGTH))
+
+
+def stored_row(result: Mapping[str, Any], screen: str) -> str:
+    """A screen's numbers and labels on the cell's own run, so that thousands of cells are read quickly."""
+    row = result["screens"][screen]
+    settings = result.get("screen")
+    keys = ("taxonomy", "taxonomy_top1", "taxonomy_logit_diff", "flags", "metrics", "evidence")
+    kept = {k: row.get(k, {}) for k in keys}
+    return _compact({**kept, "heads": format_heads(Head(*h) for h in row["heads"]), "k": _k(settings, row)})
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _common_tags(result: Mapping[str, Any], level: str, result_id: str) -> dict[str, str]:
@@ -121,10 +140,19 @@ def _common_tags(result: Mapping[str, Any], level: str, result_id: str) -> dict[
         "model_id": model["id"],
         "revision": str(model.get("revision", "")),
         "arch": str(model.get("arch", "")),
+        "moe": str(bool(model.get("moe", False))).lower(),
     }
+    if result.get("taxonomy"):
+        tags[THRESHOLDS] = _compact(changed_thresholds(result["taxonomy"]))
     if result.get("sweep_id"):
         tags[SWEEP_ID] = str(result["sweep_id"])
     return tags
+
+
+def changed_thresholds(taxonomy: Mapping[str, Any]) -> dict[str, Any]:
+    """The thresholds of the labels that are not the default ones."""
+    usual = asdict(TaxonomyConfig())
+    return {k: v for k, v in taxonomy.items() if k in usual and k != "name" and v != usual[k]}
 
 
 def _params(result: Mapping[str, Any]) -> dict[str, str]:
@@ -143,9 +171,8 @@ def _params(result: Mapping[str, Any]) -> dict[str, str]:
     return _cut({k: mask(v) for k, v in params.items()}, PARAM_LENGTH)
 
 
-def _k(result: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+def _k(settings: Any, row: Mapping[str, Any]) -> Any:
     """The number of heads that was asked for (0: the screen's own rule)."""
-    settings = result.get("screen")
     return row.get("k", settings.get("k", "") if isinstance(settings, Mapping) else "")
 
 

@@ -93,12 +93,16 @@ def _split_credentials(uri: str) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def open_store(config: TrackingConfig) -> Iterator[Store]:
+def open_store(config: TrackingConfig, *, create: bool = True) -> Iterator[Store]:
     """Open the configured store and find or make its experiment.
 
     Works from several processes at once. While open, waits for a server are bounded (seconds, not minutes),
     unless the user's own ``MLFLOW_HTTP_REQUEST_*`` variables say otherwise. Whatever goes wrong inside the
     block with MLflow comes out as ``TrackingError``, credentials masked.
+
+    Args:
+        config: Which store.
+        create: Make what is not there yet; if not, a missing store or experiment is an error.
 
     Raises:
         TrackingError: Not reachable, not writable, refused.
@@ -114,25 +118,31 @@ def open_store(config: TrackingConfig) -> Iterator[Store]:
             _probe(uri)
         _quiet()
         with _told_by_mlflow(uri):
-            yield _open(config, uri)
+            yield _open(config, uri, create)
 
 
-def _open(config: TrackingConfig, uri: str) -> Store:
+def _open(config: TrackingConfig, uri: str, create: bool) -> Store:
     from mlflow import MlflowClient
 
     if config.mode == "server":
         client = MlflowClient(tracking_uri=uri)
-        return Store(client, _experiment(client, config.experiment, None), uri)
+        return Store(client, _experiment(client, config.experiment, None, create), uri)
     from filelock import FileLock, Timeout
 
     root = Path(config.root).expanduser().resolve()
+    if not create and not (root / "mlflow.db").is_file():
+        raise UserError(
+            "there is no tracking store",
+            where=str(root / "mlflow.db"),
+            todo="run a job first, or say where the store is (--root or --uri)",
+        )
     with told(root, "use the local tracking store"):
         root.mkdir(parents=True, exist_ok=True)
         try:
             # Several processes that create one sqlite store at the same time crash each other.
             with FileLock(root / ".mlflow.lock", timeout=LOCK_SECONDS):
                 client = MlflowClient(tracking_uri=uri)
-                experiment = _experiment(client, config.experiment, (root / "artifacts").as_uri())
+                experiment = _experiment(client, config.experiment, (root / "artifacts").as_uri(), create)
         except Timeout as error:
             raise TrackingError(
                 f"another process has held the lock of the local tracking store for {LOCK_SECONDS:.0f} s",
@@ -142,10 +152,13 @@ def _open(config: TrackingConfig, uri: str) -> Store:
     return Store(client, experiment, uri)
 
 
-def _experiment(client: "MlflowClient", name: str, artifacts: str | None) -> str:
+def _experiment(client: "MlflowClient", name: str, artifacts: str | None, create: bool) -> str:
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)
+    if found is None and not create:
+        names = ", ".join(e.name for e in client.search_experiments(max_results=20))
+        raise UserError(f"there is no experiment {name!r}", expected=f"one of {names}")
     if found is None:
         try:
             made: str = client.create_experiment(name, artifact_location=artifacts)
