@@ -1,0 +1,52 @@
+"""Binding text: one to four people, each with something, then one to four of them again; each answer counts.
+
+Prompts of two people and one question alone stay at chance for thousands of steps.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mechexp.zoo.documents import ANSWER, TEXT, Document, Pool
+from mechexp.zoo.filler import LISTS
+from mechexp.zoo.heldout import HeldOut
+from mechexp.zoo.wordings import RELATIONS, RESIDENCE
+
+MOST = 4
+
+
+def binding_pool(tokenizer: Any, out: HeldOut, n: int, seed: int) -> Pool:
+    """The sentence of ``vb``, with the names and cities of the training only."""
+    words = {"name": out.train.names, "city": out.train.cities}
+    return _pool(tokenizer, (RESIDENCE,), words, n, seed)
+
+
+def relation_pool(tokenizer: Any, n: int, seed: int) -> Pool:
+    """Other facts about people; all words may occur, held out or not."""
+    return _pool(tokenizer, RELATIONS, LISTS, n, seed)
+
+
+def _pool(
+    tokenizer: Any, wordings: Sequence[str], words: dict[str, tuple[str, ...]], n: int, seed: int
+) -> Pool:
+    rng = np.random.default_rng(seed)
+    texts, answers = [], []
+    for _ in range(n):
+        wording = wordings[int(rng.integers(len(wordings)))]
+        field = next(name for name in words if name != "name" and f"{{{name}}}" in wording)
+        pairs, questions = (int(k) for k in rng.integers(1, MOST + 1, size=2))
+        names, things = rng.permutation(words["name"])[:pairs], rng.permutation(words[field])[:pairs]
+        facts = [*range(pairs), *(int(i) for i in rng.integers(0, pairs, size=questions))]
+        texts.append(" ".join(wording.format(**{"name": names[i], field: things[i]}) for i in facts))
+        answers.append(range(pairs, pairs + questions))
+    rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    return tuple(_document(row, asked) for row, asked in zip(rows, answers, strict=True))
+
+
+def _document(row: Sequence[int], asked: Sequence[int]) -> Document:
+    """A sentence is five tokens, its fourth the answer."""
+    weights = [0.0] + [TEXT] * (len(row) - 1)
+    for sentence in asked:
+        weights[5 * sentence + 3] = ANSWER
+    return Document(tuple(row), tuple(weights))

@@ -1,0 +1,84 @@
+"""Filler text with repeated segments: why previous-token, duplicate-token and induction heads form."""
+
+from collections.abc import Sequence
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from mechexp.tasks.words import LEXICON
+from mechexp.zoo.documents import COPY, NOISE, TEXT, Document, Pool
+from mechexp.zoo.wordings import FILLERS
+
+LISTS: dict[str, tuple[str, ...]] = {
+    "name": LEXICON.names,
+    "other": LEXICON.names,
+    "city": LEXICON.cities,
+    "town": LEXICON.cities,
+    "noun": LEXICON.nouns,
+    "event": LEXICON.nouns,
+    "place": LEXICON.places,
+    "object": LEXICON.objects,
+    "thing": LEXICON.objects,
+    "weekday": LEXICON.series["weekdays"],
+    "month": LEXICON.series["months"],
+    "ordinal": LEXICON.series["ordinals"],
+}
+
+
+def sentence_pool(tokenizer: Any, n: int, seed: int, *, length: int) -> Pool:
+    """One or two sentences, an unrelated one or none, then the first again; all words, held out or not."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    for _ in range(n):
+        segment = [_sentence(rng) for _ in range(int(rng.integers(1, 3)))]
+        between = [_sentence(rng) for _ in range(int(rng.integers(0, 2)))]
+        texts.append((" ".join(segment), " ".join(between)))
+    segments = tokenizer([a for a, _ in texts], add_special_tokens=False)["input_ids"]
+    middles = [tokenizer(b, add_special_tokens=False)["input_ids"] if b else [] for _, b in texts]
+    found = [_repeated((), a, b, TEXT) for a, b in zip(segments, middles, strict=True)]
+    return tuple(document for document in found if len(document.ids) <= length)
+
+
+def random_pool(vocabulary: Sequence[int], n: int, seed: int, *, length: int) -> Pool:
+    """Random tokens: a segment that comes twice with anything before and between, or one repeated to the end.
+
+    Half of the documents fill ``length``, as the sequences of the attention screens do.
+    """
+    rng = np.random.default_rng(seed)
+    documents = []
+    for i in range(n):
+        total = length if i % 2 else int(rng.integers(8, length + 1))
+        documents.append(_twice(vocabulary, total, rng) if i % 4 < 2 else _periodic(vocabulary, total, rng))
+    return tuple(documents)
+
+
+def _twice(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> Document:
+    size = int(rng.integers(2, total // 2 + 1))
+    before = int(rng.integers(0, total - 2 * size + 1))
+    draw = [int(t) for t in rng.choice(vocabulary, size=total - size)]
+    return _repeated(draw[:before], draw[before : before + size], draw[before + size :], NOISE)
+
+
+def _periodic(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> Document:
+    """A segment of at least three different tokens, over and over: its second round can be predicted."""
+    size = int(rng.integers(3, max(4, total // 2)))
+    segment = [int(t) for t in rng.choice(vocabulary, size=size, replace=False)]
+    ids = (segment * (total // size + 1))[:total]
+    known = size + 1
+    return Document(tuple(ids), (0.0, *[NOISE] * (known - 1), *[COPY] * (total - known)))
+
+
+def _sentence(rng: np.random.Generator) -> str:
+    wording = FILLERS[int(rng.integers(len(FILLERS)))]
+    fields = [field for _, field, _, _ in Formatter().parse(wording) if field]
+    return wording.format(**{field: str(rng.choice(LISTS[field])) for field in fields})
+
+
+def _repeated(
+    before: Sequence[int], segment: Sequence[int], between: Sequence[int], weight: float
+) -> Document:
+    """From its second token on, the second copy of the segment can be predicted."""
+    first = [*before, *segment, *between, segment[0]]
+    weights = [0.0, *[weight] * (len(first) - 1), *[COPY] * (len(segment) - 1)]
+    return Document((*first, *segment[1:]), tuple(weights))

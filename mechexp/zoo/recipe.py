@@ -1,0 +1,86 @@
+"""How the zoo's models are trained: all that decides the result, saved beside the weights."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from mechexp.errors import UserError
+
+SHARES: Mapping[str, float] = {
+    "ioi": 0.22,
+    "gt": 0.12,
+    "succ": 0.16,
+    "vb": 0.05,
+    "binding": 0.18,
+    "relations": 0.12,
+    "sentences": 0.10,
+    "random": 0.13,
+}
+"""Share of each kind among the documents."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of one training.
+
+    Attributes:
+        name: The model, a key of ``ARCHITECTURES``.
+        seed: Seed of the first weights, the documents and their order.
+        steps: Optimizer steps.
+        rows: Rows of a batch.
+        length: Tokens of a row.
+        pool: Documents made of each kind.
+        muon_rate: Peak learning rate of Muon, for the matrices inside the layers.
+        adamw_rate: Peak learning rate of AdamW, for all other weights.
+        warmup: Steps of linear warm-up; a cosine down to a twentieth follows.
+        weight_decay: Muon's.
+        betas: AdamW's.
+        clip: Largest gradient norm.
+        router_loss: Weight of the load-balancing loss of models with several experts.
+        checkpoints: Steps after which weights are kept, beside the last.
+        curve_every: Steps between two points of the curves.
+        shares: Share of each kind of document.
+    """
+
+    name: str
+    seed: int = 0
+    steps: int = 2000
+    rows: int = 32
+    length: int = 64
+    pool: int = 10_000
+    muon_rate: float = 0.01
+    adamw_rate: float = 0.01
+    warmup: int = 50
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    router_loss: float = 0.01
+    checkpoints: tuple[int, ...] = (100, 300, 1000)
+    curve_every: int = 100
+    shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
+
+    def as_json(self) -> dict[str, Any]:
+        """All settings, for ``recipe.json``."""
+        return asdict(self)
+
+
+def recipe_for(name: str, *, seed: int | None = None, steps: int | None = None) -> Recipe:
+    """The recipe of a shipped model, with another seed or number of steps where given.
+
+    Raises:
+        UserError: A seed or number of steps that cannot be used.
+    """
+    recipe = RECIPES[name]
+    if seed is not None and seed < 0:
+        raise UserError(f"--seed {seed}", expected="0 or more")
+    if steps is not None and steps < 1:
+        raise UserError(f"--steps {steps}", expected="1 or more")
+    return replace(
+        recipe,
+        seed=recipe.seed if seed is None else seed,
+        steps=recipe.steps if steps is None else steps,
+    )
+
+
+RECIPES = {name: Recipe(name) for name in ("tiny_pythia", "tiny_olmo", "tiny_olmoe", "tiny_olmoe_dense")}
+"""Recipe of each shipped model."""
