@@ -14,7 +14,7 @@ import pandas as pd
 
 from mechexp.findings import TaxonomyConfig, judge, summarise_null, to_row
 from mechexp.findings.effects import Effect as EffectRow
-from mechexp.findings.evidence import Evidence
+from mechexp.findings.evidence import Evidence, empty_evidence
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.results import CellFiles, write_cell
 from mechexp.tracking.validate import SCHEMA
@@ -81,13 +81,15 @@ def cell_parts(
     sets: int = 19,
     n: int = 16,
     seed: int = 0,
-    status: str = "complete",
+    competent: bool = True,
     **result: Any,
 ) -> dict[str, Any]:
     """Arguments of ``write_cell`` for one cell; ``result`` overrides top-level fields of ``result.json``."""
     rng = np.random.default_rng([seed, *f"{model}/{task}".encode()])
     effects = dict(zip(SCREENS, (STRONG, NONE, WEAK), strict=True)) if effects is None else effects
     clean = {"top1": 0.97, "logit_diff": 5.2, "frac_correct": 0.99, "prob_diff": 0.8, "target_rank": 0.1}
+    if not competent:
+        clean |= {"top1": 0.14, "logit_diff": 0.3, "frac_correct": 0.55}
     frame = _heads(rng, layers, heads)
     rows: list[dict[str, Any]] = [_condition("", "clean", 0, [], clean, 0.0, 0.0)]
     evidence: list[Evidence] = []
@@ -95,6 +97,9 @@ def cell_parts(
     for name, effect in effects.items():
         order = rng.choice(layers * heads, size=min(4, layers * heads), replace=False)
         picks[name] = [Head(int(i) // heads, int(i) % heads) for i in order]
+        if not competent:
+            evidence += [_unable(name, metric, clean) for metric in ("top1", "logit_diff")]
+            continue
         pair, conditions = _screen(rng, name, picks[name], effect, clean, sets, heads)
         evidence += pair
         rows += conditions
@@ -110,7 +115,10 @@ def cell_parts(
     content = {
         "schema": SCHEMA,
         "mechexp_version": "0.1.0",
-        "status": status,
+        "status": "complete" if competent else "not_evaluated",
+        "reason": ""
+        if competent
+        else "the clean model cannot do the task: top1 0.14 < 0.2 (taxonomy.min_top1)",
         "cell_key": hashlib.sha256(identity.encode()).hexdigest()[:24],
         "sweep_id": None,
         "model": {
@@ -265,6 +273,11 @@ def _evidence(
     )
 
 
+def _unable(screen: str, metric: str, clean: dict[str, float]) -> Evidence:
+    known = {"clean_top1": clean["top1"], "clean_frac_correct": clean["frac_correct"]}
+    return empty_evidence("cell", screen, metric, clean[metric], **known)
+
+
 def _judged(evidence: list[Evidence], picks: dict[str, list[Head]]) -> dict[str, dict[str, Any]]:
     """Rows of ``result.json`` by the real rules."""
     if not evidence:
@@ -275,6 +288,7 @@ def _judged(evidence: list[Evidence], picks: dict[str, list[Head]]) -> dict[str,
         name = finding.screen
         row = to_row(by_screen[name, "top1"], by_screen[name, "logit_diff"], finding)
         row["heads"] = [[h.layer, h.head] for h in picks[name]]
+        row["n_heads"] = len(picks[name])
         row["notes"] = []
         rows[name] = row
     return rows

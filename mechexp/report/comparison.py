@@ -14,6 +14,7 @@ from mechexp.report.numbers import harm_or_help, interval, null_text, p_value, p
 from mechexp.report.rows import ScreenRow
 from mechexp.report.table import make_console, result_table
 
+ROWS_SHOWN = 500
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -30,7 +31,9 @@ def show(
         if len(found) > 1:
             console.print(Text(grid.setting, style="bold underline"))
         own = [r for r in rows if r["setting"] == grid.setting]
-        console.print(result_table(screen_rows(own)))
+        console.print(result_table(screen_rows(own[:ROWS_SHOWN])))
+        if len(own) > ROWS_SHOWN:
+            console.print(Text(f"… and {len(own) - ROWS_SHOWN} more rows: --format csv", style="dim"))
         console.print(grid_table(grid))
         for sentence in grid.sentences:
             console.print(Text(sentence))
@@ -61,14 +64,18 @@ def screen_rows(rows: Rows) -> list[ScreenRow]:
 
 
 def grid_table(grid: Grid) -> Table:
-    """Tasks × models with their primary causes."""
+    """Models × tasks with their primary causes."""
     table = Table(title="primary causes", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("task")
-    for model in grid.table.columns:
-        table.add_column(str(model), overflow="fold")
-    for task, row in grid.table.iterrows():
-        table.add_row(str(task), *(Text("" if pd.isna(v) else str(v)) for v in row))
+    for name in ("model", *map(str, grid.table.columns)):
+        table.add_column(name, overflow="fold")
+    for model, row in grid.table.iterrows():
+        table.add_row(str(model), *(Text(entry(v)) for v in row))
     return table
+
+
+def entry(value: Any) -> str:
+    """A place of the grid; "" where there is no cell."""
+    return "" if pd.isna(value) else str(value)
 
 
 def published_table(frame: pd.DataFrame) -> Table:
@@ -125,10 +132,8 @@ def markdown(rows: Rows, found: Sequence[Grid], notes: Sequence[str], published:
     lines: list[str] = []
     for grid in found:
         lines += [f"## {grid.setting}", ""]
-        lines += _md(
-            ["task", *map(str, grid.table.columns)],
-            [[str(t), *("" if pd.isna(v) else str(v) for v in r)] for t, r in grid.table.iterrows()],
-        )
+        table = [[str(model), *map(entry, row)] for model, row in grid.table.iterrows()]
+        lines += _md(["model", *map(str, grid.table.columns)], table)
         lines += ["", *grid.sentences, ""]
         head = [
             "task",

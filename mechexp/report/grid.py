@@ -19,7 +19,7 @@ class Grid:
 
     Attributes:
         setting: What they have in common.
-        table: Tasks × models; the primary screen, ``none``, or ``? (why it is not settled)``.
+        table: Models × tasks; the primary screen, ``none``, or ``? (why it is not settled)``.
         claim: The published claim that no two models share a primary on a task, at comparable size, tested;
             its evidence lists the pairs that share one, with the difference of its effect.
         sentences: What the grid shows, in words.
@@ -56,7 +56,7 @@ def _grid(setting: str, frame: pd.DataFrame) -> Grid:
             f"prev_token primary in MoE models on gt, succ, vb and not on ioi: {report.verdict} "
             f"({report.reason})."
         )
-    return Grid(setting, primary_table(frame), claim, tuple(sentences))
+    return Grid(setting, primary_table(frame).T, claim, tuple(sentences))
 
 
 def _shared_sentence(claim: Claim, frame: pd.DataFrame) -> str:

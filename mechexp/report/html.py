@@ -53,7 +53,7 @@ def cell_page(files: CellFiles) -> str:
             result=result,
             model=result["model"],
             task=result["task"],
-            rows=rows_of(result),
+            rows=[(row, "") for row in rows_of(result)],
             screens=[_screen(files, name, row) for name, row in files.screens.items()],
             effects=_image(files.folder / "plots" / "effects.png"),
             maps=[
