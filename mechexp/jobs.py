@@ -19,7 +19,7 @@ from mechexp.schema import Config
 from mechexp.sweeps import Sweep
 from mechexp.tasks import make_prompts
 from mechexp.tasks.prompts import PromptSet
-from mechexp.tracking import TrackingError, mirror_cell, write_cell
+from mechexp.tracking import TrackingError, mirror_cell, open_store, write_cell
 from mechexp.tracking.validate import SCHEMA
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
         UserError: Anything the user can mend; what was computed before is on disk.
     """
     progress = JobProgress(f"{cfg.model.name} · {cfg.task.name}")
+    _require_local_store(cfg)
     with progress.stage("loading the model", "load_s"):
         loaded = load_from_config(cfg.model)
     prompts = make_prompts(cfg.task, loaded.tokenizer)
@@ -66,6 +67,13 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
         )
     print_results([result])
     _mirror(cfg, folder, sweep)
+
+
+def _require_local_store(cfg: Config) -> None:
+    """Fail before the work, not after it, where the local store cannot be written."""
+    if cfg.tracking.mode == "local":
+        with open_store(cfg.tracking):
+            pass
 
 
 def _mirror(cfg: Config, folder: Path, sweep: Sweep | None) -> None:

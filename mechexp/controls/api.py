@@ -7,6 +7,7 @@ from mechexp.controls.config import ControlConfig
 from mechexp.controls.registry import CONTROLS, DrawRequest
 from mechexp.controls.sets import MatchedSets
 from mechexp.errors import UserError
+from mechexp.models.heads import Geometry
 from mechexp.screens.circuit import Circuit
 
 
@@ -45,7 +46,7 @@ def check(config: ControlConfig) -> None:
     """Refuse options that the chosen control would ignore.
 
     Raises:
-        UserError: ``adaptive`` with a control whose number of sets is fixed.
+        UserError: An option of the control that it does not take; the message names it.
     """
     if config.adaptive and config.name != "matched_random":
         raise UserError(
@@ -58,3 +59,13 @@ def check(config: ControlConfig) -> None:
         raise UserError(
             f"exact_limit={config.exact_limit}", where="control.exact_limit", expected="1 or more"
         )
+    # each control knows what it takes: let it say so now, not after the model has been screened
+    nothing = Circuit("check", (), "", "", "", Geometry(1, 1, 1))
+    draw(
+        nothing,
+        control=config.name,
+        max_sets=config.max_sets,
+        exact_limit=config.exact_limit,
+        match_on=config.match_on,
+        bos_heads=(),
+    )

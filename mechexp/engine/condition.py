@@ -88,9 +88,9 @@ class Outcome:
         """Means over prompts: top1, logit_diff, frac_correct, prob_diff, target_rank."""
         return {
             "top1": float(self.top1.mean()),
-            "logit_diff": float(self.logit_diff.mean()),
+            "logit_diff": float(self.logit_diff.mean(dtype=np.float64)),
             "frac_correct": float((self.logit_diff > 0).mean()),
-            "prob_diff": float(self.prob_diff.mean()),
+            "prob_diff": float(self.prob_diff.mean(dtype=np.float64)),
             "target_rank": float(self.target_rank.mean()),
         }
 

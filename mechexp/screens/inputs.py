@@ -40,8 +40,11 @@ class ScreenInputs:
 
     @property
     def length(self) -> int:
-        """Tokens of a random sequence."""
-        return self.cfg.length or self.loaded.screen_length
+        """Tokens of a random sequence: as asked, else as suits the model, never beyond its context."""
+        if self.cfg.length:
+            return self.cfg.length
+        context = getattr(self.loaded.model.config, "max_position_embeddings", None)
+        return min(self.loaded.screen_length, int(context or self.loaded.screen_length))
 
     @cached_property
     def batch(self) -> RandomBatch:

@@ -107,12 +107,14 @@ def run_screens(
         UserError: See `screens_of`, `pick` and the user screens.
     """
     names = screens_of(cfg, task_screens)
+    # the user's own heads first: a circuit of another model is refused before anything is measured
+    brought = {"heads": lambda: from_heads(loaded, cfg.heads), "file": lambda: from_file(loaded, cfg.file)}
+    circuits = [brought[name]() for name in names if name in USER_SCREENS]
     inputs = ScreenInputs(loaded, prompts, cfg)
     table = _head_table(inputs)
-    circuits, notes = [], []
+    notes = []
     for name in names:
         if name in USER_SCREENS:
-            circuits.append(from_heads(loaded, cfg.heads) if name == "heads" else from_file(loaded, cfg.file))
             continue
         scores = SCREENS[name].score(inputs)
         circuits.append(_circuit(name, scores, inputs, pattern))
