@@ -17,7 +17,7 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def stream_module(loaded: LoadedModel, layer: int) -> torch.nn.Module:
-    """The module whose first input is the residual stream entering ``layer`` (``n_layers``: the final norm)."""
+    """The module that reads the residual stream entering ``layer`` (``n_layers``: the final norm)."""
     return loaded.final_norm() if layer == loaded.n_layers else loaded.layers()[layer]
 
 

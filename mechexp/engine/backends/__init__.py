@@ -1,0 +1,1 @@
+"""Other ways to run a model than torch hooks on this machine."""
