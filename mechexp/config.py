@@ -71,6 +71,22 @@ class TaskConfig:
 
 
 @dataclass
+class SpectralConfig:
+    """How the spectral signal of the heads is measured.
+
+    Attributes:
+        share: Share of the model's heads that count as its top (0.18 in Xu 2026).
+        checkpoints: Integrate over the model's training checkpoints (``model.checkpoints``), each of which is
+            loaded; false measures the one checkpoint at hand.
+        subsamples: Halves of the random sequences over which the signal is averaged and its spread measured.
+    """
+
+    share: float = 0.18
+    checkpoints: bool = False
+    subsamples: int = 8
+
+
+@dataclass
 class ScreenConfig:
     """Which heads are picked, by which attention score.
 
@@ -85,6 +101,9 @@ class ScreenConfig:
         heads: The heads of ``screen=heads``, as ``[L1H3,L2H1]``.
         file: The saved circuit of ``screen=file``.
         seed: Seed of the random sequences and baseline positions.
+        filter: ``spectral`` lets every screen pick only among the heads of the largest spectral signal;
+            "" filters nothing.
+        spectral: How that signal is measured.
     """
 
     name: str = "all"
@@ -96,6 +115,8 @@ class ScreenConfig:
     heads: list[str] = field(default_factory=list)
     file: str = ""
     seed: int = 0
+    filter: str = ""
+    spectral: SpectralConfig = field(default_factory=SpectralConfig)
 
 
 @dataclass

@@ -78,6 +78,25 @@ def validate(cfg: Config) -> None:
         raise UserError(f"protocol.bootstrap={cfg.protocol.bootstrap}", expected="at least 100 resamples")
     if cfg.screen.sequences < 1:
         raise UserError(f"screen.sequences={cfg.screen.sequences}", expected="at least 1")
+    _check_spectral(cfg.screen)
     cfg.taxonomy.check()
     check_control(cfg.control)
     check_engine(cfg.engine)
+
+
+def _check_spectral(screen: ScreenConfig) -> None:
+    spectral = screen.spectral
+    if not 0 < spectral.share <= 1:
+        raise UserError(
+            f"screen.spectral.share={spectral.share}", expected="a share of the heads, such as 0.18"
+        )
+    if spectral.subsamples < 2:
+        raise UserError(f"screen.spectral.subsamples={spectral.subsamples}", expected="at least 2")
+    if screen.filter not in ("", "spectral"):
+        raise UserError(f"screen.filter={screen.filter}", expected='spectral, or "" for none')
+    if screen.filter and screen.name in ("heads", "file", "spectral"):
+        raise UserError(
+            f"screen.filter does nothing with screen={screen.name}",
+            expected="a screen that picks heads by their attention",
+            todo="leave screen.filter out",
+        )

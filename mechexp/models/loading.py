@@ -39,6 +39,11 @@ def load_from_config(cfg: Any) -> LoadedModel:
     return _load(from_config(cfg))
 
 
+def load_settings(settings: ModelSettings) -> LoadedModel:
+    """Load the model that checked settings describe; see ``load_model``."""
+    return _load(settings)
+
+
 def release_models() -> None:
     """Forget the models kept for later jobs, so that their memory can be freed."""
     _kept.clear()

@@ -33,13 +33,13 @@ Source = Callable[[ModelSettings], StockModel]
 SOURCES: Registry[Source] = Registry("model source")
 
 # Sources of rooms above this one register themselves on import, which happens when they are first asked for.
-_ELSEWHERE = {"planted": "mechexp.zoo.planted"}
+_ELSEWHERE = {"planted": "mechexp.planted.source"}
 _SHIPPED = Path(__file__).resolve().parent.parent / "zoo" / "weights"
 
 
 def source_of(settings: ModelSettings) -> Source:
     """The function behind ``model.source``."""
-    if settings.source in _ELSEWHERE and settings.source not in SOURCES and _runs_here(settings):
+    if settings.source in _ELSEWHERE and settings.source not in list(SOURCES) and _runs_here(settings):
         import_module(_ELSEWHERE[settings.source])
     return SOURCES[settings.source]
 
@@ -53,11 +53,12 @@ def _runs_here(settings: ModelSettings) -> bool:
     if settings.source == "wheel":
         return find_spec(settings.package) is not None
     if settings.source == "zoo":
-        return (_shipped(settings) / "config.json").is_file()
+        return (shipped_folder(settings) / "config.json").is_file()
     return settings.source in _ELSEWHERE and find_spec(_ELSEWHERE[settings.source]) is not None
 
 
-def _shipped(settings: ModelSettings) -> Path:
+def shipped_folder(settings: ModelSettings) -> Path:
+    """Where a shipped model lies, or would."""
     return _SHIPPED / (settings.id or settings.name)
 
 
@@ -83,7 +84,7 @@ def from_zoo(settings: ModelSettings) -> StockModel:
     """A small model that ships with mechexp."""
     from mechexp.models.stock import from_folder
 
-    folder = _shipped(settings)
+    folder = shipped_folder(settings)
     if not (folder / "config.json").is_file():
         have = sorted(p.parent.name for p in _SHIPPED.glob("*/config.json"))
         raise UserError(

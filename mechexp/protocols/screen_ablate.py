@@ -19,6 +19,7 @@ from mechexp.engine.condition import Condition, Outcome
 from mechexp.findings import METRICS, judge, to_row
 from mechexp.findings.evidence import Evidence, empty_evidence
 from mechexp.models import LoadedModel
+from mechexp.models.checkpoints import checkpoints_of
 from mechexp.progress import Advance, JobProgress
 from mechexp.protocols.cell import Cell
 from mechexp.protocols.conditions import Measured, Part, group_parts, null_parts, single_parts
@@ -51,7 +52,8 @@ def screen_ablate(loaded: LoadedModel, prompts: PromptSet, cfg: Config, progress
     # 2. Which heads show the pattern? Chosen on the screen half.
     with progress.stage("screening heads", "screen_s"):
         pattern = PatternRule(cfg.taxonomy.pattern_attention, cfg.taxonomy.pattern_score)
-        screened = run_screens(loaded, screen_half, cfg.screen, screens_for(prompts), pattern)
+        trajectory = checkpoints_of(cfg.model) if cfg.screen.spectral.checkpoints else ()
+        screened = run_screens(loaded, screen_half, cfg.screen, screens_for(prompts), pattern, trajectory)
 
     # 3. Against whom? Random heads, as many in each layer.
     nulls = draw_nulls(screened, cfg)

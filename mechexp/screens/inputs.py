@@ -1,11 +1,13 @@
 """What screens look at: attention of one query position, read once and shared by all screens of a cell.
 
-Shapes: P prompts or sequences, L layers, H heads, T positions.
+Shapes: P prompts or sequences, L layers, H heads, T positions, D head dim, Q the last and the last but one
+position.
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +16,13 @@ from mechexp.config import ScreenConfig
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
 from mechexp.models.attention import attention_rows
+from mechexp.models.checkpoints import Checkpoint
 from mechexp.screens.batch import RandomBatch, make_batch, usable_vocabulary
 from mechexp.tasks.prompts import PromptSet
 
 if TYPE_CHECKING:
     from mechexp.screens.general import GeneralScreen
+    from mechexp.screens.spectral import SpectralSignal
 
 # Eager attention keeps one T × T map a head: few sequences at a time bound the memory.
 CHUNK_ELEMENTS = 2**24
@@ -32,11 +36,13 @@ class ScreenInputs:
         loaded: The model.
         prompts: Prompts that heads may be chosen on; never the test half.
         cfg: Screen settings.
+        checkpoints: Training checkpoints for the spectral signal; none = of the model at hand alone.
     """
 
     loaded: LoadedModel
     prompts: PromptSet
     cfg: ScreenConfig
+    checkpoints: tuple[Checkpoint, ...] = ()
 
     @property
     def length(self) -> int:
@@ -52,10 +58,26 @@ class ScreenInputs:
         vocabulary = usable_vocabulary(self.loaded.tokenizer, int(self.loaded.model.config.vocab_size))
         return make_batch(vocabulary, sequences=self.cfg.sequences, length=self.length, seed=self.cfg.seed)
 
-    @cached_property
+    @property
     def random_rows_PLHT(self) -> NDArray[np.float32]:
         """Attention of the last position of each random sequence."""
-        return read_rows(self.loaded, self.batch.ids_PT)
+        return self._random_pass[0]
+
+    @property
+    def random_z_QPLHD(self) -> NDArray[np.float32]:
+        """Z of the last and of the last but one position of each random sequence, fp32."""
+        return self._random_pass[1]
+
+    @cached_property
+    def _random_pass(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return read_last(self.loaded, self.batch.ids_PT)
+
+    @cached_property
+    def spectral(self) -> "SpectralSignal":
+        """The spectral signal of every head, measured once."""
+        from mechexp.screens.spectral import measure_spectral
+
+        return measure_spectral(self)
 
     @cached_property
     def general(self) -> "GeneralScreen":
@@ -126,3 +148,29 @@ def read_rows(loaded: LoadedModel, ids_PT: NDArray[np.int64]) -> NDArray[np.floa
         chunks.append(attention_rows(loaded, ids).cpu().numpy())
     rows: NDArray[np.float32] = np.concatenate(chunks).astype(np.float32)
     return rows
+
+
+def read_last(
+    loaded: LoadedModel, ids_PT: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """In one pass: attention rows of the last position (P, L, H, T); z there and before (Q, P, L, H, D)."""
+    from mechexp.models.hooks import split_heads
+
+    kept: list[NDArray[np.float32]] = []
+
+    def keep(_module: object, args: tuple[Any, ...]) -> None:
+        z_PQHD = split_heads(loaded, args[0])[:, [-1, -2]]
+        kept.append(z_PQHD.detach().float().cpu().numpy())
+
+    with ExitStack() as stack:
+        for layer in range(loaded.n_layers):
+            stack.callback(loaded.out_proj(layer).register_forward_pre_hook(keep).remove)
+        rows = read_rows(loaded, ids_PT)
+    # one entry a layer, chunk after chunk of sequences
+    chunks = [np.stack(kept[i : i + loaded.n_layers], axis=2) for i in range(0, len(kept), loaded.n_layers)]
+    z_PQLHD = np.concatenate(chunks)
+    if z_PQLHD.shape[:3] != (len(ids_PT), 2, loaded.n_layers):
+        raise RuntimeError(
+            f"z came as {z_PQLHD.shape} from {len(ids_PT)} sequences, {loaded.n_layers} layers"
+        )
+    return rows, np.moveaxis(z_PQLHD, 1, 0)

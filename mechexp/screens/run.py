@@ -9,6 +9,7 @@ import pandas as pd
 from mechexp.config import ScreenConfig
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
+from mechexp.models.checkpoints import Checkpoint
 from mechexp.screens.batch import CLASSES
 from mechexp.screens.circuit import Circuit
 from mechexp.screens.evidence import ov_copy_score
@@ -93,6 +94,7 @@ def run_screens(
     cfg: ScreenConfig,
     task_screens: Sequence[str],
     pattern: PatternRule = PatternRule(),
+    checkpoints: tuple[Checkpoint, ...] = (),
 ) -> Screened:
     """Score every head, pick the circuits.
 
@@ -102,6 +104,7 @@ def run_screens(
         cfg: Screen settings.
         task_screens: Names of the task's own screens.
         pattern: When a head counts as showing its screen's pattern.
+        checkpoints: Training checkpoints that the spectral signal integrates over, if any.
 
     Raises:
         UserError: See `screens_of`, `pick` and the user screens.
@@ -110,7 +113,7 @@ def run_screens(
     # the user's own heads first: a circuit of another model is refused before anything is measured
     brought = {"heads": lambda: from_heads(loaded, cfg.heads), "file": lambda: from_file(loaded, cfg.file)}
     circuits = [brought[name]() for name in names if name in USER_SCREENS]
-    inputs = ScreenInputs(loaded, prompts, cfg)
+    inputs = ScreenInputs(loaded, prompts, cfg, checkpoints)
     table = _head_table(inputs)
     notes = []
     for name in names:
@@ -132,8 +135,12 @@ def run_screens(
 def _circuit(name: str, scores: ScreenScores, inputs: ScreenInputs, pattern: PatternRule) -> Circuit:
     """Pick the heads of one screen and bind them to the model."""
     loaded, cfg = inputs.loaded, inputs.cfg
-    heads, rule = pick(scores, select=cfg.select, k=cfg.k)
+    allowed_LH = inputs.spectral.top_LH if cfg.filter == "spectral" else None
+    heads, rule = pick(scores, select=cfg.select, k=cfg.k, allowed_LH=allowed_LH)
+    if allowed_LH is not None:
+        rule += f"; only among the top {cfg.spectral.share:.0%} of heads by spectral signal"
     present = scores.present_LH(pattern.attention, pattern.score)
+    has_target = not bool(np.isnan(scores.attention_LH).all())
     clamped = int(scores.details.get("clamped_heads", 0))
     notes = []
     if clamped:
@@ -146,7 +153,7 @@ def _circuit(name: str, scores: ScreenScores, inputs: ScreenInputs, pattern: Pat
         weights_hash=loaded.weights_hash,
         geometry=loaded.geometry,
         scores=tuple(float(scores.score_LH[h]) for h in heads),
-        pattern=float(np.mean([present[h] for h in heads])) if heads else float("nan"),
+        pattern=float(np.mean([present[h] for h in heads])) if heads and has_target else float("nan"),
         details={"rule": rule, "seed": cfg.seed, **scores.details},
         notes=tuple(notes),
     )
@@ -162,4 +169,6 @@ def _head_table(inputs: ScreenInputs) -> pd.DataFrame:
         table[f"attention_{name}"] = general.attention_KLH[k].ravel()
         table[f"selectivity_{name}"] = general.selectivity_KLH[k].ravel()
     table["ov_copy"] = ov_copy_score(inputs).ravel()
+    for name, values in inputs.spectral.columns().items():
+        table[name] = values
     return table

@@ -53,7 +53,9 @@ class ScreenScores:
         return present
 
 
-def pick(scores: ScreenScores, *, select: str, k: int) -> tuple[tuple[Head, ...], str]:
+def pick(
+    scores: ScreenScores, *, select: str, k: int, allowed_LH: NDArray[np.bool_] | None = None
+) -> tuple[tuple[Head, ...], str]:
     """Choose a circuit's heads, best first.
 
     Args:
@@ -61,6 +63,7 @@ def pick(scores: ScreenScores, *, select: str, k: int) -> tuple[tuple[Head, ...]
         select: ``threshold`` (the screen's own rule; ``k`` caps it), ``top_k`` (the k best of all heads) or
             ``auto`` (``top_k`` where k is given, else the screen's own rule).
         k: Number of heads; 0 = the screen's default.
+        allowed_LH: Heads that may be picked at all; None = all.
 
     Returns:
         The heads and the rule that picked them, in words. Ties go to the lower layer and head.
@@ -78,6 +81,8 @@ def pick(scores: ScreenScores, *, select: str, k: int) -> tuple[tuple[Head, ...]
     if top_k and limit is None:
         raise UserError("screen.select=top_k without screen.k", todo="say how many heads: screen.k=5")
     eligible = np.ones_like(scores.eligible_LH) if top_k else scores.eligible_LH
+    if allowed_LH is not None:
+        eligible = eligible & allowed_LH
     order = np.argsort(-scores.score_LH, axis=None, kind="stable")
     layers, heads = np.unravel_index(order, scores.score_LH.shape)
     picked = [Head(int(l), int(h)) for l, h in zip(layers, heads, strict=True) if eligible[l, h]]
