@@ -61,7 +61,7 @@ def png(figure: "Figure") -> bytes:
 def figures(files: CellFiles) -> Iterator[tuple[str, "Figure"]]:
     """All plots that this cell has the data for, by file name."""
     yield "heads", head_map(files)
-    if files.screens:
+    if any(known(row["metrics"].get("delta_logit_diff")) for row in files.screens.values()):
         yield "effects", effects(files)
     for screen in files.screens:
         null = null_values(files, screen)

@@ -1,6 +1,7 @@
 """Files that are either whole or not there: written aside, flushed to the disk, then renamed into place."""
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -18,6 +19,10 @@ _REASONS = {
     errno.EDQUOT: (
         "the disk quota is used up",
         "free some space, then run the same command with resume=true",
+    ),
+    errno.EFBIG: (
+        "the file would exceed the size limit set for this process",
+        "raise the limit (ulimit -f), then run the same command with resume=true",
     ),
     errno.EACCES: ("no permission to write here", "choose another folder, or have its permissions changed"),
     errno.EROFS: ("the file system is read-only", "choose another folder"),
@@ -49,31 +54,68 @@ def told(path: Path | str, doing: str) -> Iterator[None]:
         raise io_error(error, path, doing) from error
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a file next to ``path``, then put it into place in one step.
+class Staging:
+    """Files written aside first and put into place together, in the order in which they were written.
 
-    A reader sees the old file or the new one, never a part; when writing fails the old one stays.
-
-    Args:
-        path: Final place; missing folders are made.
-        write: Called with the temporary path.
-
-    Raises:
-        UserError: Full disk, no permission and other errors of the operating system.
+    Use as a context manager: leaving it puts them into place, an error inside it removes them again, and the
+    files that were there before stay. What can fail for want of space has then happened before the first file
+    is replaced.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with told(path, f"write {path.name}"):
-        try:
+
+    def __init__(self) -> None:
+        self._staged: list[tuple[Path, Path]] = []
+
+    def write(self, path: Path, write: Callable[[Path], object]) -> str:
+        """Let ``write`` fill a file next to ``path``.
+
+        Args:
+            path: Final place; missing folders are made.
+            write: Called with the temporary path.
+
+        Returns:
+            SHA-256 of what was written.
+
+        Raises:
+            UserError: Full disk, no permission and other errors of the operating system.
+        """
+        aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._staged.append((aside, path))
+        with told(path, f"write {path.name}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write(aside)
             with aside.open("rb+") as handle:
                 os.fsync(handle.fileno())
-            aside.replace(path)
-            _flush_folder(path.parent)
-        except BaseException:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
-            raise
+            return hashlib.sha256(aside.read_bytes()).hexdigest()
+
+    def write_text(self, path: Path, text: str) -> str:
+        """``write`` for UTF-8 text."""
+        return self.write_bytes(path, text.encode("utf-8"))
+
+    def write_bytes(self, path: Path, content: bytes) -> str:
+        """``write`` for bytes."""
+        return self.write(path, lambda aside: aside.write_bytes(content))
+
+    def __enter__(self) -> "Staging":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                for aside, path in self._staged:
+                    with told(path, f"write {path.name}"):
+                        aside.replace(path)
+                for folder in {path.parent for _, path in self._staged}:
+                    _flush_folder(folder)
+        finally:
+            for aside, _ in self._staged:
+                with suppress(OSError):
+                    aside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write one file in one step: a reader sees the old file or the new one, never a part."""
+    with Staging() as staging:
+        staging.write(path, write)
 
 
 def _flush_folder(folder: Path) -> None:
@@ -93,7 +135,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON as a whole: NaN and infinities become null."""
-    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(path, to_json(value))
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: NaN and infinities become null."""
+    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def plain(value: Any) -> Any:

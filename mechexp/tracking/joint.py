@@ -9,7 +9,7 @@ from typing import Any
 
 from mechexp.errors import UserError
 from mechexp.findings.config import TaxonomyConfig
-from mechexp.findings.rows import labels_of, relabel
+from mechexp.findings.rows import from_row, labels_of, relabel
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.describe import name_of
 from mechexp.tracking.files import read_json, write_json, write_text
@@ -82,7 +82,10 @@ def judge_sweep_folder(folder: Path, taxonomy: TaxonomyConfig) -> Joint:
             if not (job / RESULT).is_file():
                 failures.append(Failure(job, _why(job)))
                 continue
-            found.append(JointCell(job, read_result(job)))
+            result = read_result(job)
+            for name, row in result["screens"].items():
+                from_row(job.name, name, row)  # one cell without its numbers must not stop the others
+            found.append(JointCell(job, result))
         except UserError as error:
             failures.append(Failure(job, error.found))
     return Joint(folder, tuple(label_jointly(found, taxonomy)), tuple(failures))

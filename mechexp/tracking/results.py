@@ -3,6 +3,7 @@
 A folder that holds a ``result.json`` is finished and whole; one that does not is not a result.
 """
 
+import hashlib
 import io
 import json
 import time
@@ -15,7 +16,7 @@ import pandas as pd
 import yaml
 
 from mechexp.errors import UserError
-from mechexp.tracking.files import plain, read_json, told, write_json, write_text, write_whole
+from mechexp.tracking.files import Staging, plain, read_json, to_json, told, write_json
 from mechexp.tracking.masking import mask, mask_tree
 from mechexp.tracking.validate import CONDITION_COLUMNS, HEAD_COLUMNS, check_frame, check_result
 
@@ -72,11 +73,12 @@ def write_cell(
     circuits: Sequence[Savable] = (),
     before_commit: Callable[[CellFiles], object] | None = None,
 ) -> CellFiles:
-    """Write one cell's results; ``result.json`` comes last, in one step.
+    """Write one cell's results: all files aside first, then into place together, ``result.json`` last.
 
     Args:
         folder: The job's output folder.
-        result: The content of ``result.json``. ``timing.finished_at`` (seconds since 1970) is added.
+        result: The content of ``result.json``. ``timing.finished_at`` (seconds since 1970) and ``files``
+            (digests of the other files) are added.
         heads: Frame of ``heads.parquet``.
         conditions: Frame of ``conditions.parquet``.
         prompts: Rows of ``prompts.jsonl``.
@@ -100,21 +102,35 @@ def write_cell(
         check_frame(conditions, CONDITION_COLUMNS, CONDITIONS)
     except UserError as error:
         raise ValueError(str(error)) from error
-    write_text(folder / CONFIG, text)
-    for circuit in circuits:
-        write_whole(folder / "circuits" / f"{circuit.screen}.json", circuit.save)
-    lines = (json.dumps(p, ensure_ascii=False, allow_nan=False) for p in rows)
-    write_text(folder / PROMPTS, "".join(f"{line}\n" for line in lines))
-    write_frame(folder / HEADS, heads)
-    write_frame(folder / CONDITIONS, conditions)
     files = CellFiles(folder, row, heads, conditions, rows, text)
-    try:
+    with Staging() as staging:
+        row["files"] = _stage(staging, files, circuits)
+        failure: BaseException | None = None
         if before_commit is not None:
-            before_commit(files)
-    finally:
-        write_json(folder / RESULT, row)
-        (folder / ERROR).unlink(missing_ok=True)
+            try:
+                before_commit(files)
+            except Exception as error:
+                failure = error
+        staging.write_text(folder / RESULT, to_json(row))
+    (folder / ERROR).unlink(missing_ok=True)
+    if failure is not None:
+        raise failure
     return files
+
+
+def _stage(staging: Staging, files: CellFiles, circuits: Sequence[Savable]) -> dict[str, str]:
+    """Write everything but ``result.json`` aside; returns the digest of each file."""
+    folder = files.folder
+    for circuit in circuits:
+        staging.write(folder / "circuits" / f"{circuit.screen}.json", circuit.save)
+    lines = (json.dumps(p, ensure_ascii=False, allow_nan=False) for p in files.prompts)
+    digests = {CONFIG: staging.write_text(folder / CONFIG, files.config)}
+    digests[PROMPTS] = staging.write_text(folder / PROMPTS, "".join(f"{line}\n" for line in lines))
+    for name, frame in ((HEADS, files.heads), (CONDITIONS, files.conditions)):
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        digests[name] = staging.write_bytes(folder / name, buffer.getvalue())
+    return digests
 
 
 def write_failure(folder: Path, error: BaseException, **where: object) -> Path:
@@ -139,13 +155,6 @@ def write_failure(folder: Path, error: BaseException, **where: object) -> Path:
     return path
 
 
-def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """Write a frame as parquet, as a whole."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    write_whole(path, lambda aside: aside.write_bytes(buffer.getvalue()))
-
-
 def read_cell(folder: Path) -> CellFiles:
     """Read and check a finished cell.
 
@@ -153,6 +162,7 @@ def read_cell(folder: Path) -> CellFiles:
         UserError: A file is missing, cut short or not what it should be; the message names the file.
     """
     result = read_result(folder)
+    _check_digests(folder, result.get("files"))
     with told(folder / CONFIG, f"read {CONFIG}"):
         config = (folder / CONFIG).read_text(encoding="utf-8", errors="replace")
     return CellFiles(
@@ -163,6 +173,21 @@ def read_cell(folder: Path) -> CellFiles:
         prompts=_read_lines(folder / PROMPTS),
         config=config,
     )
+
+
+def _check_digests(folder: Path, digests: object) -> None:
+    """Refuse files that this ``result.json`` was not written with: damaged, changed, or of another try."""
+    for name, digest in (digests if isinstance(digests, dict) else {}).items():
+        if name not in (CONFIG, PROMPTS, HEADS, CONDITIONS):
+            continue
+        with told(folder / name, f"read {name}"):
+            content = (folder / name).read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise UserError(
+                f"{name} is not the file that this result was written with: it was damaged or changed",
+                where=str(folder / name),
+                todo="run the job again, or put the original file back",
+            )
 
 
 def read_result(folder: Path) -> dict[str, Any]:
