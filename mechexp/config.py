@@ -109,7 +109,7 @@ class ScreenConfig:
     name: str = "all"
     select: str = "auto"
     k: int = 0
-    sequences: int = 32
+    sequences: int = 16
     length: int = 0
     baseline: str = "random"
     heads: list[str] = field(default_factory=list)
@@ -143,9 +143,19 @@ class ProtocolConfig:
         bootstrap: Bootstrap resamples of the confidence intervals.
         level: Confidence level.
         unions: Also measure the union of the screens and all heads of the picked layers (upper bound).
+        diagnostics: Also measure what tells a circuit from an artefact: BOS-filtered and sink-only sets,
+            self-repair, expert routing.
+        redraws: How often each null is redrawn with ``redraw_sets`` of its sets, to see how much the labels
+            owe to the draw; 0 = not at all.
+        redraw_sets: Sets of a redrawn null (10, as published).
+        head_counts: Also remove the k best heads of each screen, for each k given, with a null for each.
     """
 
     name: str = "screen_ablate"
     bootstrap: int = 2000
     level: float = 0.95
     unions: bool = True
+    diagnostics: bool = True
+    redraws: int = 100
+    redraw_sets: int = 10
+    head_counts: list[int] = field(default_factory=list)

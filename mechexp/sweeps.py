@@ -106,6 +106,7 @@ def finish(*, interrupted: bool) -> list[str]:
     failed: list[str] = []
     while _open:
         from mechexp.findings.config import TaxonomyConfig
+        from mechexp.report.sweep_page import render_sweep
         from mechexp.tracking.config import TrackingConfig
         from mechexp.tracking.sweep import close_sweep
 
@@ -117,5 +118,6 @@ def finish(*, interrupted: bool) -> list[str]:
             run_id=sweep.run_id,
             folder=Path(sweep.folder),
             interrupted=interrupted,
+            render=render_sweep,
         )
     return failed

@@ -38,12 +38,14 @@ def cli_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    text = [f" {w}" for w in words for _ in range(50)] + [
-        "When and went to the store, gave a lives in. to"
-    ] * 50
+    text = (
+        [f" {w}" for w in words for _ in range(50)]
+        + words * 30
+        + ["When and went to the store, gave a lives in. to"] * 50
+    )
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=["<bos>", "<eos>"], initial_alphabet=alphabet, show_progress=False
+        vocab_size=2500, special_tokens=["<bos>", "<eos>"], initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(text, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>")
