@@ -11,12 +11,15 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from mechexp.errors import UserError
+
+if TYPE_CHECKING:
+    from mechexp.tracking.joint import Joint
 
 log = logging.getLogger(__name__)
 SWEEP_FILE = "sweep.json"
@@ -82,6 +85,22 @@ def _plain(group: DictConfig) -> dict[str, Any]:
     return {str(k): v for k, v in values.items()}
 
 
+def _show(joint: "Joint") -> None:
+    """Write the sweep's page, and print models × tasks by primary cause."""
+    from mechexp.report.comparison import show_grid
+    from mechexp.report.grid import grids
+    from mechexp.report.sweep_page import flat_rows, render_sweep
+    from mechexp.report.table import make_console
+
+    page, console, flat = render_sweep(joint), make_console(), flat_rows(joint)
+    found = grids(flat) if flat else []
+    for grid in found:
+        if len(found) > 1:
+            console.print(f"[bold]{grid.setting}[/]")
+        show_grid(grid, console)
+    print(f"Sweep: {page}   (all screens, labelled jointly: python -m mechexp.compare)")
+
+
 def parent_of(job_folder: Path) -> Sweep | None:
     """The sweep that a job belongs to, read from the folder above; None for a single run."""
     path = job_folder.parent / SWEEP_FILE
@@ -106,7 +125,6 @@ def finish(*, interrupted: bool) -> list[str]:
     failed: list[str] = []
     while _open:
         from mechexp.findings.config import TaxonomyConfig
-        from mechexp.report.sweep_page import render_sweep
         from mechexp.tracking.config import TrackingConfig
         from mechexp.tracking.sweep import close_sweep
 
@@ -118,6 +136,6 @@ def finish(*, interrupted: bool) -> list[str]:
             run_id=sweep.run_id,
             folder=Path(sweep.folder),
             interrupted=interrupted,
-            render=render_sweep,
+            render=_show,
         )
     return failed

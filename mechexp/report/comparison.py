@@ -34,14 +34,19 @@ def show(
         console.print(result_table(screen_rows(own[:ROWS_SHOWN])))
         if len(own) > ROWS_SHOWN:
             console.print(Text(f"… and {len(own) - ROWS_SHOWN} more rows: --format csv", style="dim"))
-        console.print(grid_table(grid))
-        for sentence in grid.sentences:
-            console.print(Text(sentence))
-        console.print()
+        show_grid(grid, console)
     if published is not None:
         console.print(published_table(published))
     for note in notes:
         console.print(Text(f"note: {note}", style="dim"))
+
+
+def show_grid(grid: Grid, console: Console) -> None:
+    """Print models × tasks by primary cause, and what that shows."""
+    console.print(grid_table(grid))
+    for sentence in grid.sentences:
+        console.print(Text(sentence))
+    console.print()
 
 
 def screen_rows(rows: Rows) -> list[ScreenRow]:

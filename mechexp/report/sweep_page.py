@@ -32,7 +32,7 @@ def render_sweep(joint: Joint) -> Path:
 
 def sweep_page(joint: Joint) -> str:
     """The page of a sweep as text."""
-    flat = [row for cell in joint.cells for row in _flat(cell)]
+    flat = flat_rows(joint)
     page: str = (
         environment()
         .get_template("sweep.html")
@@ -48,6 +48,11 @@ def sweep_page(joint: Joint) -> str:
         )
     )
     return page
+
+
+def flat_rows(joint: Joint) -> list[dict[str, Any]]:
+    """One flat row a screen of every cell, with the setting that cells must share to be compared."""
+    return [row for cell in joint.cells for row in _flat(cell)]
 
 
 def _flat(cell: JointCell) -> list[dict[str, Any]]:
