@@ -78,6 +78,7 @@ def validate(cfg: Config) -> None:
         raise UserError(f"protocol.bootstrap={cfg.protocol.bootstrap}", expected="at least 100 resamples")
     if cfg.screen.sequences < 1:
         raise UserError(f"screen.sequences={cfg.screen.sequences}", expected="at least 1")
+    _check_protocol(cfg)
     _check_spectral(cfg.screen)
     cfg.taxonomy.check()
     check_control(cfg.control)
@@ -99,4 +100,21 @@ def _check_spectral(screen: ScreenConfig) -> None:
             f"screen.filter does nothing with screen={screen.name}",
             expected="a screen that picks heads by their attention",
             todo="leave screen.filter out",
+        )
+
+
+def _check_protocol(cfg: Config) -> None:
+    protocol = cfg.protocol
+    if protocol.redraws < 0:
+        raise UserError(f"protocol.redraws={protocol.redraws}", expected="0 (none) or more")
+    if protocol.redraw_sets < 2:
+        raise UserError(f"protocol.redraw_sets={protocol.redraw_sets}", expected="at least 2")
+    counts = protocol.head_counts
+    if any(k < 1 for k in counts) or len(set(counts)) < len(counts):
+        raise UserError(f"protocol.head_counts={counts}", expected="different numbers of heads, 1 or more")
+    if counts and cfg.screen.name in ("heads", "file"):
+        raise UserError(
+            f"protocol.head_counts with screen={cfg.screen.name}",
+            expected="screens that rank all heads of the model",
+            todo="leave protocol.head_counts out, or choose another screen",
         )

@@ -23,7 +23,11 @@ from mechexp.models.checkpoints import checkpoints_of
 from mechexp.progress import Advance, JobProgress
 from mechexp.protocols.cell import Cell
 from mechexp.protocols.conditions import Measured, Part, group_parts, null_parts, single_parts
+from mechexp.protocols.diagnose import diagnose
+from mechexp.protocols.diagnostics import circuit_conditions, diagnostic_parts
 from mechexp.protocols.evidence import Witness
+from mechexp.protocols.head_counts import head_count_parts
+from mechexp.protocols.routing import RoutingChange, routing_changes
 from mechexp.schema import Config
 from mechexp.screens import PatternRule, Screened, run_screens
 from mechexp.screens.evidence import direct_logit_attribution
@@ -64,6 +68,9 @@ def screen_ablate(loaded: LoadedModel, prompts: PromptSet, cfg: Config, progress
     # 4. Ablate circuits, matched sets and single heads; measured on the test half.
     singles = single_parts(screened.circuits, loaded.geometry, cfg.ablation, cfg.singles)
     groups = group_parts(screened.circuits, nulls, cfg.ablation, unions=cfg.protocol.unions)
+    groups += head_count_parts(screened, cfg)
+    if cfg.protocol.diagnostics:
+        groups += diagnostic_parts(screened, cfg.ablation, cfg.seed)
     measured = Measured(clean, meter.measure([*groups, *singles]))
 
     # 5. Where too few matched sets leave a label open, add some (control.adaptive=true).
@@ -72,8 +79,23 @@ def screen_ablate(loaded: LoadedModel, prompts: PromptSet, cfg: Config, progress
     if cfg.control.adaptive:
         nulls, measured = grow_nulls(screened, nulls, measured, direct_PLH, cfg, meter)
 
-    # 6. Judge.
-    return _cell(loaded, prompts, screened, nulls, measured, cfg, meter, direct_PLH=direct_PLH)
+    # 6. Does an ablation act through the expert routing? (mixture-of-experts models)
+    routing = {}
+    if cfg.protocol.diagnostics and loaded.is_moe:
+        with progress.stage("expert routing", "ablate_s"):
+            routing = routing_changes(
+                loaded,
+                test_half,
+                circuit_conditions(screened.circuits, cfg.ablation),
+                reference=screen_half,
+                seed=cfg.seed,
+                memory_gb=cfg.engine.memory_gb,
+            )
+
+    # 7. Judge.
+    return _cell(
+        loaded, prompts, screened, nulls, measured, cfg, meter, direct_PLH=direct_PLH, routing=routing
+    )
 
 
 class Meter:
@@ -218,6 +240,7 @@ def _cell(
     *,
     reason: str = "",
     direct_PLH: NDArray[np.float64] | None = None,
+    routing: Mapping[str, RoutingChange] | None = None,
 ) -> Cell:
     """Judge, and put everything into rows."""
     with meter._progress.stage("judging", "findings_s"):
@@ -227,6 +250,7 @@ def _cell(
             evidence = _evidence(screened, nulls, measured, direct_PLH, cfg)
         findings = {f.screen: f for f in judge(evidence, cfg.taxonomy)}
         by_screen = {(e.screen, e.metric): e for e in evidence}
+        diagnosed = diagnose(screened, measured, evidence, direct_PLH, routing or {}, cfg)
         screens = {}
         for circuit in screened.circuits:
             name = circuit.screen
@@ -235,6 +259,8 @@ def _cell(
             row["n_heads"] = len(circuit.heads)
             row["notes"] = [*circuit.notes, *nulls[name].notes]
             row["details"] = dict(circuit.details)
+            row["metrics"] |= diagnosed.metrics.get(name, {})
+            row["diagnostics"] = dict(diagnosed.screens[name])
             screens[name] = row
     notes = [*prompts.notes, *screened.notes, *meter.notes]
     if cfg.control.name == "paper":
@@ -244,6 +270,7 @@ def _cell(
         "reason": reason,
         "clean": measured.clean.summary(),
         "screens": screens,
+        "diagnostics": dict(diagnosed.cell),
         "notes": notes,
     }
     return Cell(

@@ -1,15 +1,17 @@
 """Run the screens of a cell: circuits, and one table that holds every head's evidence."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mechexp.config import ScreenConfig
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel
 from mechexp.models.checkpoints import Checkpoint
+from mechexp.models.heads import Head
 from mechexp.screens.batch import CLASSES
 from mechexp.screens.circuit import Circuit
 from mechexp.screens.evidence import ov_copy_score
@@ -47,11 +49,14 @@ class Screened:
         heads: One row a head of the model: ``layer, head``, every screen's score, attention and contrast,
             ``best_class``, selectivity by class, ``ov_copy``.
         notes: Sentences for the reader.
+        bos_filtered: The heads of each circuit picked again by the same rule without BOS-class heads; only
+            for circuits that hold some, by screen.
     """
 
     circuits: tuple[Circuit, ...]
     heads: pd.DataFrame
     notes: tuple[str, ...]
+    bos_filtered: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
 
     @property
     def sinks(self) -> set[tuple[int, int]]:
@@ -116,11 +121,14 @@ def run_screens(
     inputs = ScreenInputs(loaded, prompts, cfg, checkpoints)
     table = _head_table(inputs)
     notes = []
+    sink_LH = inputs.general.best_class_LH == "bos"
+    filtered = {c.screen: tuple(h for h in c.heads if not sink_LH[h]) for c in circuits}
     for name in names:
         if name in USER_SCREENS:
             continue
         scores = SCREENS[name].score(inputs)
         circuits.append(_circuit(name, scores, inputs, pattern))
+        filtered[name] = pick(scores, select=cfg.select, k=cfg.k, allowed_LH=_allowed(inputs) & ~sink_LH)[0]
         table[f"{name}_score"] = scores.score_LH.ravel()
         table[f"{name}_attention"] = scores.attention_LH.ravel()
         table[f"{name}_contrast"] = scores.contrast_LH.ravel()
@@ -129,15 +137,22 @@ def run_screens(
         table[f"in_{circuit.screen}"] = [
             (row.layer, row.head) in set(circuit.heads) for row in table.itertuples()
         ]
-    return Screened(tuple(circuits), table, tuple(notes))
+    with_sinks = {c.screen: filtered[c.screen] for c in circuits if any(sink_LH[h] for h in c.heads)}
+    return Screened(tuple(circuits), table, tuple(notes), with_sinks)
+
+
+def _allowed(inputs: ScreenInputs) -> NDArray[np.bool_]:
+    """Heads that screens may pick among: all, or those that ``screen.filter`` leaves."""
+    if inputs.cfg.filter == "spectral":
+        return inputs.spectral.top_LH
+    return np.ones((inputs.loaded.n_layers, inputs.loaded.n_heads), dtype=bool)
 
 
 def _circuit(name: str, scores: ScreenScores, inputs: ScreenInputs, pattern: PatternRule) -> Circuit:
     """Pick the heads of one screen and bind them to the model."""
     loaded, cfg = inputs.loaded, inputs.cfg
-    allowed_LH = inputs.spectral.top_LH if cfg.filter == "spectral" else None
-    heads, rule = pick(scores, select=cfg.select, k=cfg.k, allowed_LH=allowed_LH)
-    if allowed_LH is not None:
+    heads, rule = pick(scores, select=cfg.select, k=cfg.k, allowed_LH=_allowed(inputs))
+    if cfg.filter:
         rule += f"; only among the top {cfg.spectral.share:.0%} of heads by spectral signal"
     present = scores.present_LH(pattern.attention, pattern.score)
     has_target = not bool(np.isnan(scores.attention_LH).all())
