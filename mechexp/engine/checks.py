@@ -107,7 +107,7 @@ def check_exact(
     """Compare the fast route with plain hooked forward passes on a few conditions of the run itself.
 
     Compared are the clean model, the condition that changes most layers, those that begin first and last, and
-    one that changes a single position, on two of the shortest and two of the longest prompts.
+    ones that change the end or a named position only, on two of the shortest and two of the longest prompts.
     """
     buckets = list(prompts.buckets().values())
     blocks = [bucket[:2] for bucket in ([buckets[0]] if len(buckets) == 1 else [buckets[0], buckets[-1]])]
@@ -133,11 +133,12 @@ def _telling(conditions: Sequence[Condition]) -> list[Condition]:
     changed = [c for c in conditions if c.all_edits]
     chosen = [Condition()]
     if changed:
-        single = [c for c in changed if any(e.positions != "all" for e in c.all_edits)]
+        end = [c for c in changed if all(e.positions == "end" for e in c.all_edits)]
+        named = [c for c in changed if any(e.positions not in ("all", "end") for e in c.all_edits)]
         chosen.append(max(changed, key=lambda c: len(path_of(c))))
         chosen.append(min(changed, key=lambda c: path_of(c)[0].depth))
         chosen.append(max(changed, key=lambda c: path_of(c)[0].depth))
-        chosen.extend(single[:1])
+        chosen.extend([*end[:1], *named[:1]])
     return list({c.key: c for c in chosen}.values())
 
 

@@ -66,6 +66,7 @@ class Resumer:
         self._attention = [loaded.attention(layer) for layer in range(loaded.n_layers)]
         self._out_proj = [loaded.out_proj(layer) for layer in range(loaded.n_layers)]
         self._first = [_first_parameter(layer) for layer in self._layers]
+        self._sdpa = getattr(loaded.model.config, "_attn_implementation", "") == "sdpa"
         self.has_cache = all(cache_argument(attention) for attention in self._attention)
 
     @torch.no_grad()
@@ -212,6 +213,10 @@ class Resumer:
         arguments = {
             name: _fit(name, value, rows, length, states) for name, value in clean.arguments[at].items()
         }
+        if arguments.get("attention_mask", 0) is None and 1 < rows < length and self._sdpa:
+            # without a mask, sdpa aligns several last queries with the first keys instead of the last
+            seen = torch.ones(rows, length, dtype=torch.bool, device=stream_BQE.device)
+            arguments["attention_mask"] = seen.tril(length - rows)[None, None]
         output = self._layers[at](stream_BQE, **arguments)
         stream: torch.Tensor = output[0] if isinstance(output, tuple) else output
         return stream
@@ -242,8 +247,6 @@ def _fit(name: str, value: Any, rows: int, length: int, states: int) -> Any:
     """A layer's argument for the last ``rows`` positions and ``states`` copies of the prompts."""
     if isinstance(value, tuple | list):
         return type(value)(_fit(name, part, rows, length, states) for part in value)
-    if name == "attention_mask" and value is None and 1 < rows < length:
-        raise Unsupported("the attention implementation takes no mask for several last rows")
     if not isinstance(value, torch.Tensor) or not value.ndim:
         return value
     axis = {"attention_mask": -2, "position_embeddings": -2}.get(name, -1)

@@ -67,7 +67,7 @@ class Values:
             self._means = Means(
                 loaded,
                 _reference(prompts) if reference is None else reference,
-                {edit.layer for edit in edits if edit.value in ("mean", "mean_all")},
+                {e.layer for e in edits if isinstance(e.value, str) and e.value in ("mean", "mean_all")},
                 lengths={len(ids) for ids in prompts.ids} if "mean" in kinds else (),
                 overall="mean_all" in kinds,
                 tokens=tokens,
