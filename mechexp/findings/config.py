@@ -19,6 +19,8 @@ class TaxonomyConfig:
         min_frac_correct: Least share of prompts with a positive logit difference of a competent model.
         min_top1: Least top-1 of a competent model.
         min_specificity: Least |Δ| as a multiple of the null's, of a cause.
+        interferer_specificity: Likewise of an interferer; 0 leaves it to the test alone, which calls too many
+            true nulls interferers on models whose circuits are known (docs/ground_truth.md).
         null_specificity: Most |Δ| as a multiple of the null's, of a null.
         null_z: |z| under which an effect is a null's.
         singles_help: Least share of an interferer's heads that help when removed alone.
@@ -49,6 +51,7 @@ class TaxonomyConfig:
     min_frac_correct: float = 0.6
     min_top1: float = 0.2
     min_specificity: float = 3.0
+    interferer_specificity: float = 3.0
     null_specificity: float = 2.0
     null_z: float = 1.0
     singles_help: float = 0.6

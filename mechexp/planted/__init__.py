@@ -1,4 +1,4 @@
-"""Planted models: stock GPT-2 models whose weights are written by construction, so every head's role is known.
+"""Planted models: stock GPT-2 models with weights written by construction, so every head's role is known.
 
 Each public name is imported when it is first asked for; blueprints need no torch.
 """

@@ -1,8 +1,8 @@
 """What a planted model will be: every head's pattern, what it reads, what it writes, and so its role.
 
-Effects are in units of support: a head of support u adds u · (1 − cos(B, C)) to the logit difference of right
-answer B and wrong answer C (times the model's scale). A head that reads B writes +u B, one that reads C writes
-−u C; u < 0 works against the answer.
+Effects are in units of support: a head of support u adds u · (1 − cos(B, C)) to the logit difference of the
+right answer B and the wrong answer C (times the model's scale). A head that reads B writes +u B, one that
+reads C writes −u C; u < 0 works against the answer.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -29,8 +29,8 @@ class PlantedOptions:
     Attributes:
         seed: Where heads sit, what they do, how strongly: all of it is drawn from this.
         profile: ``path`` (previous-token heads feed the induction heads that answer), ``direct``
-            (previous-token heads answer themselves), ``background`` (all heads of one layer answer together, no
-            screen's circuit more than others), or ``any``.
+            (previous-token heads answer themselves), ``background`` (all heads of one layer answer together,
+            no screen's circuit more than others), or ``any``.
         strength: Support of secondary causes and interferers, with the main path at 1; 0 draws it between
             0.03 and 0.6.
         noise: Standard deviation of what every head writes beside its purpose; negative draws it.

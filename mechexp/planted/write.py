@@ -2,8 +2,8 @@
 
 The residual stream is split into orthogonal features: a large constant, the word, the place, "is first", the
 previous word (what previous-token heads relay), the answer, the answer's kind, and scratch. Their directions
-are drawn at random among those at right angles to (1, …, 1), so LayerNorm's mean is exactly 0; the constant is
-so much larger than all else that LayerNorm's scale is the same everywhere within a percent.
+are drawn at random among those at right angles to (1, …, 1), so LayerNorm's mean is exactly 0; the constant
+is so much larger than all else that LayerNorm's scale is the same everywhere within a percent.
 
 Shapes: E residual, D head dim, F feature.
 """
@@ -76,10 +76,17 @@ def write_model(blueprint: Blueprint, attn_implementation: str = "eager") -> Any
     rng = np.random.default_rng([blueprint.options.seed, 1])
     features = Features.draw(rng)
     config = GPT2Config(
-        vocab_size=len(WORDS), n_positions=PERIOD, n_embd=D_MODEL, n_layer=N_LAYERS, n_head=N_HEADS, n_inner=1,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, tie_word_embeddings=False, layer_norm_epsilon=1e-5,
-        bos_token_id=None, eos_token_id=None, attn_implementation=attn_implementation,
-    )  # fmt: skip
+        vocab_size=len(WORDS),
+        n_positions=PERIOD,
+        n_embd=D_MODEL,
+        n_layer=N_LAYERS,
+        n_head=N_HEADS,
+        n_inner=1,  # no MLP: its weights stay 0
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        attn_implementation=attn_implementation,
+    )
     model = GPT2LMHeadModel(config).float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

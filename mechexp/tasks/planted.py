@@ -9,6 +9,7 @@ the last word but one, the wrong answer C also stands first and before the first
 filler. So every general attention pattern leads to a word that pulls for or against the answer.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ def _prompt(
 
 
 def _spell(
-    row: list[str], places: dict[str, tuple[int, ...]], b: str, c: str, key: int
+    row: list[str], places: Mapping[str, tuple[int, ...]], b: str, c: str, key: int
 ) -> tuple[str, dict[str, tuple[int, int]]]:
     """The words with the answers put in, and the characters at which the named ones stand."""
     words = list(row)

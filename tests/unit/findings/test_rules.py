@@ -37,7 +37,7 @@ def label(**changes):
         ({**HELP, "singles_help": 0.6}, "interferer"),
         ({**HELP, "singles_help": 0.59}, "indeterminate"),
         ({**HELP, "singles_help": NAN}, "indeterminate"),
-        ({**HELP, "mean": 0.3}, "interferer"),  # no specificity asked of it
+        ({**HELP, "mean": 0.3}, "null"),  # help like the null's own
         # 3. cause
         ({}, "primary"),
         ({"half": 0.39}, "primary"),
