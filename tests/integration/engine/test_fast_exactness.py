@@ -18,7 +18,7 @@ TOLERANCE = 1e-4  # absolute, in logits, fp32
 
 
 def collect(route, prompts, conditions, values):
-    """{condition: logits (P, V)} and {condition: elements changed}; fails where a prompt is answered twice."""
+    """Logits (P, V) and elements changed, by condition; fails where a prompt is answered twice."""
     logits = {c.key: [None] * len(prompts) for c in conditions}
     edited = dict.fromkeys(logits, 0)
 

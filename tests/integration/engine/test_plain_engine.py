@@ -1,4 +1,4 @@
-"""The plain route against references that share no code with it: edited weights, and numbers worked by hand."""
+"""The plain route against references that share no code with it: edited weights, numbers worked by hand."""
 
 import copy
 
