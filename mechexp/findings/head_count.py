@@ -64,7 +64,7 @@ def head_count_curve(
         null = summarise_null(float(delta), null_M, metric=metric, clean=clean)
         evidence = Evidence("", "", metric, (), Effect(clean, clean + float(delta), float(delta)), null=null)
         numbers = (null.mean, null.std, null.min, null.max, null.sets, null.p_harm, null.p_help, null.z)
-        destructive = bool(null.sets and is_destructive(evidence, cfg))
+        destructive = bool(null.sets and clean and is_destructive(evidence, cfg))
         rows.append((int(k), float(delta), *numbers, null.specificity, destructive))
     table = pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("k", ignore_index=True)
     broken = table.loc[table["destructive"], "k"]

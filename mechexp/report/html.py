@@ -124,6 +124,8 @@ def _screen(files: CellFiles, name: str, row: Mapping[str, Any]) -> dict[str, An
         ],
         "null": _image(plots / f"null__{name}.png"),
         "singles": _image(plots / f"singles__{name}.png"),
+        "head_count": _image(plots / f"head_count__{name}.png"),
+        "diagnostics": row.get("diagnostics") or {},
         "rules": row.get("rules") or [],
         "notes": row.get("notes") or [],
         "evidence": json.dumps(row.get("evidence") or {}, indent=1, ensure_ascii=False),

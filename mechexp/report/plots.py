@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from mechexp.report.head_count import head_count_plot
 from mechexp.report.numbers import known, p_value, plain_number, points, signed
 from mechexp.tracking.files import write_whole
 from mechexp.tracking.results import CellFiles
@@ -69,6 +70,9 @@ def figures(files: CellFiles) -> Iterator[tuple[str, "Figure"]]:
             yield f"null__{screen}", null_distribution(files, screen)
         if len(single_values(files, screen)):
             yield f"singles__{screen}", singles(files, screen)
+        if curves := (files.screens[screen].get("diagnostics") or {}).get("head_counts"):
+            title = f"{files.result['model']['name']} · {files.result['task']['name']} · {screen}"
+            yield f"head_count__{screen}", head_count_plot(_figure(9.0, 3.3), curves, title)
 
 
 def _figure(width: float, height: float) -> "Figure":

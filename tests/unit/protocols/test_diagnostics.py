@@ -117,7 +117,7 @@ def test_self_repair_is_end_position_total_less_direct(diagnosed) -> None:
 
 
 def test_union_and_overlap(diagnosed) -> None:
-    screened, diagnosis, _, delta = diagnosed
+    _, diagnosis, _, delta = diagnosed
     cell = diagnosis.of_cell()
     assert cell["overlap"] == [{"a": "one", "b": "two", "shared": [[2, 2]], "jaccard": 0.25}]
     union = cell["union"]
