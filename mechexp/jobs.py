@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mechexp import __version__
 from mechexp.errors import UserError
@@ -22,10 +22,14 @@ from mechexp.tasks.prompts import PromptSet
 from mechexp.tracking import TrackingError, mirror_cell, open_store, write_cell
 from mechexp.tracking.validate import SCHEMA
 
+if TYPE_CHECKING:
+    from mechexp.protocols.estimate import Estimate
+
 log = logging.getLogger(__name__)
+_estimated: list["Estimate"] = []
 
 # What a result does not depend on: where it is kept, how fast it comes, how it is shown.
-NOT_IDENTITY = ("tracking", "engine", "debug", "resume")
+NOT_IDENTITY = ("tracking", "engine", "debug", "resume", "estimate")
 PATHS = {"model": ("path", "device", "device_map"), "screen": ("file",), "task": ("path",)}
 
 
@@ -41,6 +45,9 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
     Raises:
         UserError: Anything the user can mend; what was computed before is on disk.
     """
+    if cfg.estimate:
+        _estimate(cfg)
+        return
     progress = JobProgress(f"{cfg.model.name} · {cfg.task.name}")
     _require_local_store(cfg)
     with progress.stage("loading the model", "load_s"):
@@ -67,6 +74,17 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
         )
     print_results([result])
     _mirror(cfg, folder, sweep)
+
+
+def _estimate(cfg: Config) -> None:
+    """Tell what the job would cost, and the jobs of this process before it."""
+    from mechexp.protocols.estimate import estimate_cell
+    from mechexp.report.estimate import print_estimates
+
+    if cfg.protocol.name != "screen_ablate":
+        raise UserError(f"estimate=true with protocol={cfg.protocol.name}", expected="protocol=screen_ablate")
+    _estimated.append(estimate_cell(cfg))
+    print_estimates(_estimated)
 
 
 def _require_local_store(cfg: Config) -> None:

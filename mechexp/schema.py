@@ -34,6 +34,7 @@ class Config:
         seed: Seed of nulls, bootstrap and resampling.
         resume: Take known outcomes from ``engine.store``; false measures everything anew.
         debug: Show tracebacks of user errors too.
+        estimate: Print what the job would cost, and run nothing.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -49,6 +50,7 @@ class Config:
     seed: int = 0
     resume: bool = True
     debug: bool = False
+    estimate: bool = False
 
 
 def register() -> None:

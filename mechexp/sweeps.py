@@ -52,6 +52,8 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claim the sweep's folder, open its parent run, and write down both."""
+        if config.get("estimate"):
+            return  # nothing will be run, so there is nothing to record
         folder = Path(str(config.hydra.sweep.dir)).absolute()
         try:
             _open.append(_start(config, folder))

@@ -41,14 +41,31 @@ def head_count_parts(screened: Screened, cfg: Config) -> list[Part]:
     parts: list[Part] = []
     for circuit in screened.circuits if cfg.protocol.head_counts else ():
         ranked = ranking(screened, circuit.screen, filtered=bool(cfg.screen.filter))
-        for k in sorted(cfg.protocol.head_counts):
-            if k > len(ranked):
-                raise UserError(
-                    f"protocol.head_counts holds {k}",
-                    expected=f"at most {len(ranked)}: the heads that {circuit.screen} ranks",
-                )
+        for k in counts_within(len(ranked), cfg.protocol.head_counts):
             parts += _parts_of(circuit, ranked[:k], k, screened, cfg)
     return parts
+
+
+def counts_within(heads: int, counts: Sequence[int]) -> list[int]:
+    """The counts that a model has heads for, rising.
+
+    Raises:
+        UserError: None of them is.
+    """
+    within = sorted(k for k in counts if k <= heads)
+    if counts and not within:
+        raise UserError(
+            f"protocol.head_counts={list(counts)}",
+            expected=f"a count of at most {heads}, the heads that may be picked",
+        )
+    return within
+
+
+def head_count_notes(screened: Screened, cfg: Config) -> list[str]:
+    """Says which counts were left out because the model has fewer heads."""
+    heads = int(screened.heads["spectral_top"].sum()) if cfg.screen.filter else len(screened.heads)
+    left = [str(k) for k in sorted(cfg.protocol.head_counts) if k > heads]
+    return [f"head counts {', '.join(left)} are left out: there are {heads} heads to pick"] if left else []
 
 
 def _parts_of(circuit: Circuit, heads: list[Head], k: int, screened: Screened, cfg: Config) -> Iterable[Part]:

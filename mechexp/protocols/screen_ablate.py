@@ -26,7 +26,7 @@ from mechexp.protocols.conditions import Measured, Part, group_parts, null_parts
 from mechexp.protocols.diagnose import diagnose
 from mechexp.protocols.diagnostics import circuit_conditions, diagnostic_parts
 from mechexp.protocols.evidence import Witness
-from mechexp.protocols.head_counts import head_count_parts
+from mechexp.protocols.head_counts import head_count_notes, head_count_parts
 from mechexp.protocols.routing import RoutingChange, routing_changes
 from mechexp.schema import Config
 from mechexp.screens import PatternRule, Screened, run_screens
@@ -112,6 +112,7 @@ class Meter:
         self._loaded, self._prompts, self._reference = loaded, test_half, reference
         self._cfg, self._progress = cfg, progress
         self.conditions = self.cached = 0
+        self.needed_flops = 0.0
         self.notes: list[str] = []
 
     def clean(self) -> Outcome:
@@ -124,6 +125,14 @@ class Meter:
         what = f"measuring {len(parts)} head sets on {len(self._prompts)} prompts"
         with self._progress.stage(what, "ablate_s") as advance:
             return tuple(zip(parts, self._run([p.condition for p in parts], advance), strict=True))
+
+    def counts(self) -> dict[str, float]:
+        """What was measured, for the timing of the result."""
+        return {
+            "conditions": self.conditions,
+            "cached_conditions": self.cached,
+            "needed_flops": self.needed_flops,
+        }
 
     def _run(self, conditions: list[Condition], advance: Advance) -> tuple[Outcome, ...]:
         found = engine.run(
@@ -138,6 +147,7 @@ class Meter:
         )
         self.conditions += len({c.key for c in conditions})
         self.cached += found.cached
+        self.needed_flops += found.needed_flops
         self.notes += [note for note in found.notes if note not in self.notes]
         return found.outcomes
 
@@ -262,7 +272,7 @@ def _cell(
             row["metrics"] |= diagnosed.metrics.get(name, {})
             row["diagnostics"] = dict(diagnosed.screens[name])
             screens[name] = row
-    notes = [*prompts.notes, *screened.notes, *meter.notes]
+    notes = [*prompts.notes, *screened.notes, *head_count_notes(screened, cfg), *meter.notes]
     if cfg.control.name == "paper":
         notes.append("ten matched sets cannot reach p < .05: the smallest p is 1/11")
     result = {
@@ -278,7 +288,7 @@ def _cell(
         heads=_head_rows(screened, measured, direct_PLH),
         conditions=measured.frame(),
         circuits=screened.circuits,
-        timing={"conditions": meter.conditions, "cached_conditions": meter.cached},
+        timing=meter.counts(),
     )
 
 

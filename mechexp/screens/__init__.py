@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mechexp.screens.circuit import Circuit
     from mechexp.screens.registry import SCREENS, Screen
-    from mechexp.screens.run import GENERAL_CIRCUITS, PatternRule, Screened, run_screens, screens_of
+    from mechexp.screens.run import (
+        GENERAL_CIRCUITS,
+        USER_SCREENS,
+        PatternRule,
+        Screened,
+        run_screens,
+        screens_of,
+    )
 
 _HOMES = {
     "circuit": ("Circuit",),
     "registry": ("SCREENS", "Screen"),
-    "run": ("GENERAL_CIRCUITS", "PatternRule", "Screened", "run_screens", "screens_of"),
+    "run": ("GENERAL_CIRCUITS", "USER_SCREENS", "PatternRule", "Screened", "run_screens", "screens_of"),
 }
 
 __all__ = [
     "GENERAL_CIRCUITS",
     "SCREENS",
+    "USER_SCREENS",
     "Circuit",
     "PatternRule",
     "Screen",

@@ -231,6 +231,12 @@ def test_more_heads_than_there_are_is_refused(micro_model) -> None:
     cfg = config(protocol=ProtocolConfig(bootstrap=200, head_counts=[13]))
     with pytest.raises(UserError, match="head_counts"):
         screen_ablate(micro_model("llama"), prompts(), cfg, JobProgress("test"))
+    cfg = config(protocol=ProtocolConfig(bootstrap=200, redraws=0, head_counts=[12, 2, 13]))
+    result = screen_ablate(micro_model("llama"), prompts(), cfg, JobProgress("test")).result
+    curve = result["screens"]["induction"]["diagnostics"]["head_counts"]["top1"]["curve"]
+    assert [point["k"] for point in curve] == [2, 12]
+    assert curve[1]["null_sets"] == 0  # all heads leave none for a matched set
+    assert any("head counts 13 are left out" in note for note in result["notes"])
 
 
 def test_ranking_follows_the_score_and_the_filter() -> None:
