@@ -7,26 +7,26 @@ Shapes: P prompts of the test half, L layers, H heads.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mechexp import engine
 from mechexp.controls import MatchedSets, draw, extend, next_sets
-from mechexp.engine.condition import Condition, Outcome
+from mechexp.engine.condition import Outcome
 from mechexp.findings import METRICS, judge, to_row
 from mechexp.findings.evidence import Evidence, empty_evidence
 from mechexp.models import LoadedModel
 from mechexp.models.checkpoints import checkpoints_of
-from mechexp.progress import Advance, JobProgress
+from mechexp.progress import JobProgress
 from mechexp.protocols.cell import Cell
-from mechexp.protocols.conditions import Measured, Part, group_parts, null_parts, single_parts
+from mechexp.protocols.conditions import Measured, group_parts, null_parts, single_parts
 from mechexp.protocols.diagnose import diagnose
 from mechexp.protocols.diagnostics import circuit_conditions, diagnostic_parts
 from mechexp.protocols.evidence import Witness
 from mechexp.protocols.head_counts import head_count_notes, head_count_parts
+from mechexp.protocols.meter import Meter
 from mechexp.protocols.routing import RoutingChange, routing_changes
 from mechexp.schema import Config
 from mechexp.screens import PatternRule, Screened, run_screens
@@ -96,60 +96,6 @@ def screen_ablate(loaded: LoadedModel, prompts: PromptSet, cfg: Config, progress
     return _cell(
         loaded, prompts, screened, nulls, measured, cfg, meter, direct_PLH=direct_PLH, routing=routing
     )
-
-
-class Meter:
-    """The engine, with this cell's prompts and settings, and a count of what was measured."""
-
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        test_half: PromptSet,
-        reference: PromptSet,
-        cfg: Config,
-        progress: JobProgress,
-    ) -> None:
-        self._loaded, self._prompts, self._reference = loaded, test_half, reference
-        self._cfg, self._progress = cfg, progress
-        self.conditions = self.cached = 0
-        self.needed_flops = 0.0
-        self.notes: list[str] = []
-
-    def clean(self) -> Outcome:
-        """The unablated model's answers."""
-        with self._progress.stage("clean model", "clean_s") as advance:
-            return self._run([Condition()], advance)[0]
-
-    def measure(self, parts: Sequence[Part]) -> tuple[tuple[Part, Outcome], ...]:
-        """Measure what is asked, each distinct condition once."""
-        what = f"measuring {len(parts)} head sets on {len(self._prompts)} prompts"
-        with self._progress.stage(what, "ablate_s") as advance:
-            return tuple(zip(parts, self._run([p.condition for p in parts], advance), strict=True))
-
-    def counts(self) -> dict[str, float]:
-        """What was measured, for the timing of the result."""
-        return {
-            "conditions": self.conditions,
-            "cached_conditions": self.cached,
-            "needed_flops": self.needed_flops,
-        }
-
-    def _run(self, conditions: list[Condition], advance: Advance) -> tuple[Outcome, ...]:
-        found = engine.run(
-            self._loaded,
-            self._prompts,
-            conditions,
-            reference=self._reference,
-            seed=self._cfg.seed,
-            config=self._cfg.engine,
-            resume=self._cfg.resume,
-            progress=advance,
-        )
-        self.conditions += len({c.key for c in conditions})
-        self.cached += found.cached
-        self.needed_flops += found.needed_flops
-        self.notes += [note for note in found.notes if note not in self.notes]
-        return found.outcomes
 
 
 def why_not_evaluated(clean: Outcome, cfg: Config) -> str:
@@ -253,7 +199,7 @@ def _cell(
     routing: Mapping[str, RoutingChange] | None = None,
 ) -> Cell:
     """Judge, and put everything into rows."""
-    with meter._progress.stage("judging", "findings_s"):
+    with meter.progress.stage("judging", "findings_s"):
         if reason:
             evidence = _not_evaluated(screened, measured, cfg)
         else:

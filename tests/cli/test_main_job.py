@@ -15,8 +15,8 @@ def job_folders(cwd: Path) -> list[Path]:
 
 
 def test_one_cell_leaves_its_files_and_repeats_exactly(run: Any, small: list[str], tmp_path: Path) -> None:
-    for _ in range(2):
-        done = run(*small, "screen.k=2")
+    for again in ("resume=true", "resume=false"):
+        done = run(*small, "screen.k=2", again)
         assert done.returncode == 0, done.stderr
         assert "prev_token" in done.stdout and "name_mover" in done.stdout
         assert max(len(line) for line in done.stdout.splitlines() if "multirun" not in line) <= 100
@@ -28,6 +28,7 @@ def test_one_cell_leaves_its_files_and_repeats_exactly(run: Any, small: list[str
     one, two = (json.loads((f / "result.json").read_text()) for f in (first, second))
     assert one["screens"] == two["screens"] and one["clean"] == two["clean"]
     assert one["cell_key"] == two["cell_key"]
+    assert two["timing"]["cached_conditions"] == 0 and two["timing"]["needed_flops"] > 0
     conditions = pd.read_parquet(first / "conditions.parquet")
     assert {"circuit", "single", "null", "union", "upper_bound"} <= set(conditions["role"])
     ablated = conditions[conditions["role"] != "clean"]
@@ -100,3 +101,14 @@ def test_sweep_over_lists_of_heads(run: Any, small: list[str], tmp_path: Path) -
     results = [json.loads((f / "result.json").read_text()) for f in job_folders(tmp_path)]
     assert [r["screens"]["heads"]["heads"] for r in results] == [[[0, 1]], [[2, 3], [1, 0]]]
     assert [r["swept"] for r in results] == [{"screen.heads": "[L0H1]"}, {"screen.heads": "[L2H3,L1H0]"}]
+
+
+def test_known_outcomes_are_not_measured_again(run: Any, small: list[str], tmp_path: Path) -> None:
+    asked = [*small, "screen.k=1", "singles=none", "tracking=off", f"engine.store={tmp_path}/store"]
+    for _ in range(2):
+        done = run(*asked)
+        assert done.returncode == 0, done.stderr
+    first, second = (json.loads((f / "result.json").read_text()) for f in job_folders(tmp_path))
+    assert first["timing"]["cached_conditions"] == 0
+    assert second["timing"]["cached_conditions"] == second["timing"]["conditions"] > 0
+    assert second["screens"] == first["screens"]
