@@ -154,6 +154,8 @@ def _draw(options: PlantedOptions, rng: np.random.Generator) -> Blueprint | None
     if profile == "any":
         profile = "direct" if options.repaired == "yes" else str(rng.choice(PROFILES, p=(0.4, 0.4, 0.2)))
     layers = dict(zip(SCREENS, (0, *(int(i) for i in 1 + rng.permutation(3))), strict=True))
+    if options.repaired == "yes" and layers["induction"] == N_LAYERS - 1:
+        return None  # no later layer could make up for it
     noise = options.noise if options.noise >= 0 else float(rng.uniform(0.01, 0.05))
     spread = float(rng.uniform(0.004, 0.02))
     sizes = {s: int(rng.choice((2, 3))) for s in SCREENS}

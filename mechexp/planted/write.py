@@ -1,9 +1,10 @@
 """From a blueprint to the weights of a stock GPT-2 model.
 
 The residual stream is split into orthogonal features: a large constant, the word, the place, "is first", the
-previous word (what previous-token heads relay), the answer, the answer's kind, and scratch. Their directions
-are drawn at random among those at right angles to (1, …, 1), so LayerNorm's mean is exactly 0; the constant
-is so much larger than all else that LayerNorm's scale is the same everywhere within a percent.
+previous word (what previous-token heads relay), the answer, the answer's kind, right answers among the
+words, and scratch. Their directions are drawn at random among those at right angles to (1, …, 1), so
+LayerNorm's mean is exactly 0; the constant is so much larger than all else that LayerNorm's scale is the same
+everywhere within a percent.
 
 Shapes: E residual, D head dim, F feature.
 """
@@ -52,12 +53,13 @@ class Features:
     answer: Floats
     kind: Floats
     scratch: Floats
+    candidate: Floats
     place: Floats
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> "Features":
         """A random basis at right angles to (1, …, 1)."""
-        sizes = (1, CODE, 1, CODE, CODE, 1, SCRATCH, 2 * len(FREQUENCIES))
+        sizes = (1, CODE, 1, CODE, CODE, 1, SCRATCH, CODE, 2 * len(FREQUENCIES))
         columns = np.column_stack([np.ones(D_MODEL), rng.normal(size=(D_MODEL, sum(sizes)))])
         basis_FE = np.linalg.qr(columns)[0].T[1:]
         return cls(*np.split(basis_FE, np.cumsum(sizes)[:-1]))
@@ -101,11 +103,11 @@ def write_model(blueprint: Blueprint, attn_implementation: str = "eager") -> Any
 def _embed(model: Any, f: Features, rng: np.random.Generator) -> None:
     """Embeddings and unembedding."""
     codes = word_codes(len(WORDS), rng)
-    _set(model.transformer.wte.weight, codes @ f.word)
+    kinds = np.array([KIND[w] for w in WORDS])[:, None]
+    _set(model.transformer.wte.weight, codes @ f.word + (codes * (kinds > 0)) @ f.candidate)
     places = place_codes(PERIOD).reshape(PERIOD, -1) @ f.place + CONSTANT * f.constant
     places[0] += f.first[0]
     _set(model.transformer.wpe.weight, places)
-    kinds = np.array([KIND[w] for w in WORDS])[:, None]
     _set(model.lm_head.weight, LOGIT / SCALE * (codes @ f.answer + 0.5 * kinds @ f.kind))
 
 
@@ -141,7 +143,7 @@ def _look(plan: HeadPlan, f: Features) -> tuple[Floats, Floats]:
         gains = np.array([match] * CODE + [-SINK * 1.5 / len(FAR_FREQUENCIES)] * 2 * len(FAR_FREQUENCIES))
     elif plan.pattern == "suppression":  # the word that is predicted strongly enough; else this very place
         query = np.concatenate([f.answer, f.places(NEAR_FREQUENCIES)])
-        key = np.concatenate([f.word, f.places(NEAR_FREQUENCIES)])
+        key = np.concatenate([f.candidate, f.places(NEAR_FREQUENCIES)])
         gains = np.array([match] * CODE + [_threshold(plan) / len(NEAR_FREQUENCIES)] * 4)
     else:  # the first position
         query, key, gains = f.constant / CONSTANT, f.first, np.full(1, SINK)
@@ -170,6 +172,8 @@ def _read(plan: HeadPlan, f: Features) -> Floats:
     """Value weights, (≤ D, E): z holds the code of the word that is read (or 1, for a constant head)."""
     if plan.role == "constant_interferer":
         return f.constant / CONSTANT / SCALE
+    if plan.pattern == "suppression":  # looking at its own place, where filler stands, it writes nothing
+        return f.candidate / SCALE
     return (f.previous if plan.pattern == "duplicate_token" else f.word) / SCALE
 
 
