@@ -27,6 +27,7 @@ def main() -> None:
     code = 0
     try:
         refuse_merged_choices(sys.argv[1:])
+        sys.argv[1:] = prefer_given(sys.argv[1:])
         register()
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(_job)()
     except UserError as error:
@@ -39,6 +40,8 @@ def main() -> None:
         code = 130
     finally:
         failed = sweeps.finish(interrupted=code != 0)
+        if jobs := sys.modules.get("mechexp.jobs"):  # not imported where no job was run
+            jobs.tell_estimates()
     sys.exit(code or int(bool(failed or _failed_jobs)))
 
 
@@ -58,6 +61,28 @@ def refuse_merged_choices(arguments: list[str]) -> None:
                 expected=f"one {match[1]}, or a sweep over several",
                 todo=f"for a sweep: python -m mechexp -m {match[1]}={match[3].replace(' ', '')}",
             )
+
+
+def prefer_given(arguments: list[str]) -> list[str]:
+    """Let the command line win over what an experiment sweeps itself.
+
+    Hydra would take both, and run each job of the experiment once for every value it sweeps of that key.
+
+    Args:
+        arguments: The command line, such as ``experiment=paper_grid model=olmo task=ioi,vb``.
+
+    Returns:
+        The same, with the rest of the experiment's sweep spelled out where a key of it is given.
+    """
+    given = dict(a.lstrip("+").split("=", 1) for a in arguments if "=" in a)
+    path = conf_dir() / "experiment" / f"{given.get('experiment', '')}.yaml"
+    if not path.is_file():
+        return arguments
+    swept = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
+    if not any(key in given for key in swept):
+        return arguments
+    rest = [f"{key}={values}" for key, values in swept.items() if key not in given]
+    return [*arguments, "hydra.sweeper.params=null", *rest]
 
 
 def _job(raw: DictConfig) -> None:

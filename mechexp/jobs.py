@@ -77,14 +77,21 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
 
 
 def _estimate(cfg: Config) -> None:
-    """Tell what the job would cost, and the jobs of this process before it."""
+    """Find out what the job would cost; told when all jobs of this process have been."""
     from mechexp.protocols.estimate import estimate_cell
-    from mechexp.report.estimate import print_estimates
 
     if cfg.protocol.name != "screen_ablate":
         raise UserError(f"estimate=true with protocol={cfg.protocol.name}", expected="protocol=screen_ablate")
     _estimated.append(estimate_cell(cfg))
-    print_estimates(_estimated)
+
+
+def tell_estimates() -> None:
+    """Print the costs found under ``estimate=true``, once, as one table."""
+    from mechexp.report.estimate import print_estimates
+
+    if _estimated:
+        print_estimates(_estimated)
+        _estimated.clear()
 
 
 def _require_local_store(cfg: Config) -> None:

@@ -23,7 +23,7 @@ def print_estimates(estimates: Sequence["Estimate"], console: Console | None = N
     for name in ("model", "task", "control"):
         table.add_column(name)
     for name in ("conditions", "forwards", "PFLOP", "GB", "hours"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for e in estimates:
         cost = (f"{e.conditions:,}", f"{e.forwards:,.0f}", f"{e.flops / 1e15:,.3g}")
         table.add_row(e.model, e.task, e.control, *cost, f"{e.gigabytes:.1f}", _hours(e.hours))
@@ -33,7 +33,7 @@ def print_estimates(estimates: Sequence["Estimate"], console: Console | None = N
         most = max(e.gigabytes for e in estimates)
         table.add_section()
         table.add_row(
-            "all", "", "", f"{sums[0]:,}", f"{sums[1]:,.0f}", f"{flops:,.3g}", f"{most:.1f} (most)",
+            "all", "", "", f"{sums[0]:,}", f"{sums[1]:,.0f}", f"{flops:,.3g}", f"≤ {most:.1f}",
             _hours(sum(e.hours for e in estimates)),
         )  # fmt: skip
     console.print(table)

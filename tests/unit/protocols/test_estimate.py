@@ -109,10 +109,15 @@ def test_table_adds_up(no_benchmark: None) -> None:
 
 
 def test_a_job_only_tells_its_cost(micro_folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from mechexp.jobs import run_job
+    from mechexp.jobs import run_job, tell_estimates
 
     cfg = grid_cell(max_sets=10)
     cfg.estimate = True
     run_job(cfg, tmp_path, None, {})
-    assert "Estimated cost" in capsys.readouterr().out
+    run_job(cfg, tmp_path, None, {})
+    tell_estimates()
+    text = capsys.readouterr().out
+    assert text.count("Estimated cost") == 1 and text.count("pythia") == 2 and "all" in text
+    tell_estimates()
+    assert capsys.readouterr().out == ""  # told once
     assert list(tmp_path.iterdir()) == []
