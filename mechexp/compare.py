@@ -203,7 +203,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "grids": [
             {
                 "setting": g.setting,
-                "primary": {str(task): row.dropna().to_dict() for task, row in g.table.iterrows()},
+                "primary": {str(model): row.dropna().to_dict() for model, row in g.table.iterrows()},
                 "shared_primary": {
                     "verdict": g.claim.verdict,
                     "reason": g.claim.reason,

@@ -32,7 +32,8 @@ def plain_number(value: float | None, digits: int = 2) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     """``97.2 %`` of a fraction."""
-    return f"{100 * value:.{digits}f} %" if value is not None and math.isfinite(value) else MISSING
+    shown = plain_number(None if value is None else 100 * value, digits)
+    return shown if shown == MISSING else f"{shown} %"
 
 
 def p_value(value: float | None) -> str:

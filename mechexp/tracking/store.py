@@ -221,8 +221,10 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _quiet() -> None:
-    """No telemetry, no migration chatter between the rows of our own output."""
+    """No telemetry, and nothing of MLflow's own between the rows of our output."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     for name in ("alembic", "mlflow.store.db.utils", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
