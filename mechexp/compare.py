@@ -11,6 +11,7 @@ import pandas as pd
 
 from mechexp.errors import UserError
 from mechexp.findings.config import TaxonomyConfig
+from mechexp.findings.moe_primacy import ROUTER_COLUMNS
 from mechexp.findings.published import compare_with_published
 from mechexp.findings.rows import labels_of, relabel
 from mechexp.models.heads import Head, format_heads
@@ -168,6 +169,7 @@ def _row(
         "flags": ",".join(labels.get("flags", ())),
         **swept,
         **{m: stored["metrics"].get(m) for m in metric_names()},
+        **{c: stored["metrics"][c] for c in ROUTER_COLUMNS if c in stored["metrics"]},
         "setting": ", ".join(f"{key}={v}" for key, v in sorted(setting.items())),
         "arch": cell.arch,
         "moe": cell.moe,

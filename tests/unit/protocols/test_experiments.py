@@ -87,7 +87,8 @@ def test_an_experiment_runs_and_its_survivors_are_told(cli_micro: Path, tmp_path
     sweep = tmp_path / "sweep"
     options = [
         "model=local", f"model.path={cli_micro}", "model.screen_length=32", "task.n=48",
-        "taxonomy.min_top1=0", "taxonomy.min_frac_correct=0", "tracking=off", "control.max_sets=5", "screen=name_mover",
+        "taxonomy.min_top1=0", "taxonomy.min_frac_correct=0", "tracking=off", "control.max_sets=5",
+        "screen=name_mover",
         "experiment=robustness", "task.seed=0", "seed=0", "ablation=zero,mean",
         f"hydra.sweep.dir={sweep}",
     ]  # fmt: skip
