@@ -94,6 +94,11 @@ def estimate_cell(cfg: Config) -> Estimate:
     total = measured + _screening(cfg, loaded, one / max(1, sum(map(len, test.ids))), prompts)
     speed, device = measure_speed(cfg.model.device, loaded.dtype)
     weights = sum(p.numel() for p in loaded.model.parameters()) * BYTES[loaded.dtype] / 1e9
+    needed, there = weights + cfg.engine.memory_gb, device_memory(cfg.model.device)
+    if needed > there:
+        notes.append(
+            f"{cfg.model.name} needs {needed:.0f} GB, the device has {there:.0f} GB: it will not fit"
+        )
     return Estimate(
         model=cfg.model.name,
         task=cfg.task.name,
@@ -101,7 +106,7 @@ def estimate_cell(cfg: Config) -> Estimate:
         conditions=len(conditions),
         forwards=measured / one,
         flops=total,
-        gigabytes=weights + cfg.engine.memory_gb,
+        gigabytes=needed,
         hours=total / (speed * UTILISATION) / 3600,
         device=device,
         notes=tuple(notes),
@@ -158,6 +163,18 @@ def measure_speed(device: str, dtype: str) -> tuple[float, str]:
         best = min(best, time.perf_counter() - start)
     name = torch.cuda.get_device_name(a.device) if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     return 2 * size**3 / best, name
+
+
+def device_memory(device: str) -> float:
+    """Memory of the device that the cell would run on, in GB."""
+    import psutil
+    import torch
+
+    if device in ("auto", "cuda") and torch.cuda.is_available():
+        return float(torch.cuda.get_device_properties(0).total_memory) / 1e9
+    if device.startswith("cuda:") and torch.cuda.is_available():
+        return float(torch.cuda.get_device_properties(device).total_memory) / 1e9
+    return float(psutil.virtual_memory().total) / 1e9
 
 
 def _prompts(cfg: Config, loaded: LoadedModel, notes: list[str]) -> PromptSet:

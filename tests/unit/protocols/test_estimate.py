@@ -83,6 +83,15 @@ def test_more_sets_cost_more_and_hours_follow_the_work(no_benchmark: None) -> No
     assert any("assumed" in note for note in few.notes)
 
 
+def test_a_model_that_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch, no_benchmark: None) -> None:
+    assert module.device_memory("cpu") > 0.1
+    monkeypatch.setattr(module, "device_memory", lambda device: 30.0)
+    assert not any("not fit" in note for note in estimate_cell(grid_cell(max_sets=10)).notes)
+    monkeypatch.setattr(module, "device_memory", lambda device: 3.0)
+    notes = estimate_cell(grid_cell(max_sets=10)).notes
+    assert "pythia needs 6 GB, the device has 3 GB: it will not fit" in notes
+
+
 def test_unknown_hub_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import AutoConfig
 
