@@ -8,8 +8,10 @@ import pandas as pd
 
 from mechexp.findings.cells import check_frame
 from mechexp.findings.cross import Claim, no_shared_primary, primary_table
-from mechexp.findings.moe_primacy import moe_primacy
+from mechexp.findings.moe_primacy import FALSIFIER, PrimacyReport, moe_primacy
 
+# A dense model is no evidence on the hypothesis itself, but a pattern that it shows too is not about MoE.
+DENSE = {"supports": "shows the pattern too", "contradicts": "does not show it", "undecided": "undecided"}
 NEEDED = ("delta_logit_diff", "delta_logit_diff_low", "delta_logit_diff_high", "clean_logit_diff")
 
 
@@ -51,12 +53,23 @@ def _grid(setting: str, frame: pd.DataFrame) -> Grid:
     claim = no_shared_primary(frame, comparable=True)
     sentences = [_shared_sentence(claim, frame)]
     if "moe" in frame and frame["moe"].any():
-        report = moe_primacy(frame)
-        sentences.append(
-            f"prev_token primary in MoE models on gt, succ, vb and not on ioi: {report.verdict} "
-            f"({report.reason})."
-        )
+        sentences += moe_sentences(moe_primacy(frame))
     return Grid(setting, primary_table(frame).T, claim, tuple(sentences))
+
+
+def moe_sentences(report: PrimacyReport) -> list[str]:
+    """The MoE hypothesis against the cells at hand: verdict, what would falsify it, and every cell."""
+    claim = "prev_token primary in MoE models on gt, succ, vb and not on ioi"
+    verdict = f"{claim}: {report.verdict} ({report.reason})."
+    cells = []
+    for row in report.cells.to_dict("records"):
+        kind = "MoE" if row["moe"] else "dense"
+        routing = ""
+        if pd.notna(row.get("router_topk_change")):
+            routing = f"; {row['router_topk_change']:.0%} of tokens change experts under its ablation"
+        status = str(row["status"]) if row["moe"] else DENSE[str(row["status"])]
+        cells.append(f"{row['model']} ({kind}) · {row['task']}: {status} ({row['reason']}{routing}).")
+    return [verdict, FALSIFIER, *cells]
 
 
 def _shared_sentence(claim: Claim, frame: pd.DataFrame) -> str:
