@@ -11,7 +11,9 @@ import numpy as np
 from mechexp.calibrate.verdicts import CAUSAL, Case
 from mechexp.findings.labels import LABELS
 
-CLEAR = 0.2  # share of the clean model's logit difference from which a planted effect is of clear strength
+# A planted effect is of clear strength from this share of the clean model's logit difference, if it also is
+# so many standard deviations of what as many ordinary heads of that model do.
+CLEAR, STANDS_OUT = 0.2, 5.0
 TRUE_NULLS = ("idle", "null")
 CLASSES = ("primary", "secondary", "interferer", "correlate", "null")
 ROLES = ("primary", "secondary", "interferer", "constant_interferer", "correlate", "repaired", "idle", "null")
@@ -51,7 +53,9 @@ def rate(holds: Iterable[bool]) -> Rate:
 
 def is_clear(case: Case) -> bool:
     """Whether a case's planted effect is of clear strength; what has none by construction always is."""
-    return case.role not in ("primary", "secondary", "interferer") or abs(case.share) >= CLEAR
+    if case.role not in ("primary", "secondary", "interferer"):
+        return True
+    return abs(case.share) >= CLEAR and case.stands_out >= STANDS_OUT
 
 
 def confusion(cases: Sequence[Case]) -> dict[str, dict[str, int]]:

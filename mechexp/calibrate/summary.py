@@ -56,10 +56,13 @@ def summarise(rows: Rows, *, taxonomy: TaxonomyConfig | None = None) -> dict[str
 def rules(rows: Rows) -> dict[str, Any]:
     """Rules for interferers and levels of the test, side by side."""
     chosen = {
-        "test alone for interferers": TaxonomyConfig(interferer_specificity=0.0),
-        "default": TaxonomyConfig(),
-        "alpha 0.025": TaxonomyConfig(alpha=0.025),
-        "alpha 0.025, test alone": TaxonomyConfig(alpha=0.025, interferer_specificity=0.0),
+        "p, specificity of causes only": TaxonomyConfig(interferer_specificity=0.0, min_z=0.0),
+        "p, specificity of both": TaxonomyConfig(min_z=0.0),
+        "p, specificity of both, |z| >= 2": TaxonomyConfig(min_z=2.0),
+        "p, specificity of both, |z| >= 2.5": TaxonomyConfig(min_z=2.5),
+        "p, specificity of both, |z| >= 3 (default)": TaxonomyConfig(),
+        "p, specificity of both, |z| >= 4": TaxonomyConfig(min_z=4.0),
+        "alpha 0.025, specificity of both": TaxonomyConfig(alpha=0.025, min_z=0.0),
     }
     return {name: _short(cases(rows, taxonomy=cfg)) for name, cfg in chosen.items()}
 

@@ -31,6 +31,7 @@ class Case:
         label_top1: The label on top-1.
         flags: Its flags.
         share: What it does to the answer by construction, as a share of the clean model's.
+        stands_out: Its size in standard deviations, by construction, of as many ordinary heads.
         found: Whether the screen picked exactly the planted heads.
         p_harm: Its p_harm on the logit difference; so for the next two.
         p_help: p_help.
@@ -47,6 +48,7 @@ class Case:
     label_top1: str
     flags: tuple[str, ...]
     share: float
+    stands_out: float
     found: bool
     p_harm: float
     p_help: float
@@ -100,6 +102,7 @@ def _case(row: Mapping[str, Any], run: Mapping[str, Any], e: Evidence, finding: 
         label_top1=finding.taxonomy_top1,
         flags=tuple(finding.flags),
         share=float(truth["share"]),
+        stands_out=abs(truth["support"]) / (row["spread"] * len(truth["heads"]) ** 0.5),
         found=sorted(e.heads) == sorted((int(a), int(b)) for a, b in truth["heads"]),
         p_harm=e.null.p_harm,
         p_help=e.null.p_help,

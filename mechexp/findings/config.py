@@ -21,6 +21,9 @@ class TaxonomyConfig:
         min_specificity: Least |Δ| as a multiple of the null's, of a cause.
         interferer_specificity: Likewise of an interferer; 0 leaves it to the test alone, which calls too many
             true nulls interferers on models whose circuits are known (docs/ground_truth.md).
+        min_z: Least |z| of a cause or an interferer (ours). p alone is too easily small: matched sets share
+            heads with each other and none with the circuit, so a circuit of ordinary heads is at the edge of
+            its null more often than p says (docs/ground_truth.md).
         null_specificity: Most |Δ| as a multiple of the null's, of a null.
         null_z: |z| under which an effect is a null's.
         singles_help: Least share of an interferer's heads that help when removed alone.
@@ -52,6 +55,7 @@ class TaxonomyConfig:
     min_top1: float = 0.2
     min_specificity: float = 3.0
     interferer_specificity: float = 3.0
+    min_z: float = 3.0
     null_specificity: float = 2.0
     null_z: float = 1.0
     singles_help: float = 0.6

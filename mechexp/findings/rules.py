@@ -89,6 +89,7 @@ def interferer(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> list[Conditi
         above_zero(e),
         _test("p_help", tested.p_help, tested.help, tested, cfg),
         at_least("specificity", e.null.specificity, cfg.interferer_specificity),
+        at_least("|z|", abs(e.null.z), cfg.min_z),
         at_least("share of heads that help alone", e.singles_help, cfg.singles_help),
     ]
 
@@ -100,6 +101,7 @@ def cause(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> list[Condition]:
         below_zero(e),
         _test("p_harm", tested.p_harm, tested.harm, tested, cfg),
         at_least("specificity", e.null.specificity, cfg.min_specificity),
+        at_least("|z|", abs(e.null.z), cfg.min_z),
         Condition(not saturated, "saturated" if saturated else "not saturated"),
     ]
 

@@ -34,6 +34,8 @@ class PlantedOptions:
         strength: Support of secondary causes and interferers, with the main path at 1; 0 draws it between
             0.03 and 0.6.
         noise: Standard deviation of what every head writes beside its purpose; negative draws it.
+        spread: Standard deviation of the support of heads that matter to nobody; negative draws it between
+            0.004 and 0.06, log-uniformly.
         repaired: Whether the induction heads' loss is made up for by a later head: ``yes``, ``no``, ``any``.
     """
 
@@ -41,6 +43,7 @@ class PlantedOptions:
     profile: str = "any"
     strength: float = 0.0
     noise: float = -1.0
+    spread: float = -1.0
     repaired: str = "any"
 
     @classmethod
@@ -67,11 +70,11 @@ class PlantedOptions:
                     where=where,
                     expected=f"one of {', '.join(allowed)}",
                 )
-        if options.seed < 0 or not 0 <= options.strength <= 1 or options.noise > 0.5:
+        if options.seed < 0 or not 0 <= options.strength <= 1 or max(options.noise, options.spread) > 0.5:
             raise UserError(
                 f"model.options={values}",
                 where=where,
-                expected="seed of 0 or more, strength from 0 to 1, noise up to 0.5",
+                expected="seed of 0 or more, strength from 0 to 1, noise and spread up to 0.5",
             )
         if options.repaired == "yes" and options.profile not in ("any", "direct"):
             raise UserError(
@@ -157,7 +160,7 @@ def _draw(options: PlantedOptions, rng: np.random.Generator) -> Blueprint | None
     if options.repaired == "yes" and layers["induction"] == N_LAYERS - 1:
         return None  # no later layer could make up for it
     noise = options.noise if options.noise >= 0 else float(rng.uniform(0.01, 0.05))
-    spread = float(rng.uniform(0.004, 0.02))
+    spread = options.spread if options.spread >= 0 else float(np.exp(rng.uniform(*np.log((0.004, 0.06)))))
     sizes = {s: int(rng.choice((2, 3))) for s in SCREENS}
     roles, support = _roles(options, profile, layers, rng)
     if profile == "background":  # so many that their like do heavy damage: a destructive null
@@ -236,6 +239,6 @@ def _layer(
     while places:
         own = float(rng.normal(mean, spread + 0.15 * mean))
         # mostly the right word: an answer that only suppresses the wrong one would not be the likeliest word
-        reads, offset = ("target", 5) if rng.random() < 0.75 else ("distractor", 3)
+        reads, offset = ("target", 5) if mean > NULL_MEAN or rng.random() < 0.75 else ("distractor", 3)
         plans.append(HeadPlan(layer, places.pop(), "spare", "offset", reads, own, offset=offset))
     return sorted(plans, key=lambda p: p.head)

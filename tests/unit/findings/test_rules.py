@@ -182,7 +182,7 @@ def test_strict_paper_leaves_decided_labels_alone():
 def test_every_verdict_gives_its_reasons_with_numbers():
     assert judged().rules[1] == (
         "Cause: Δ = -0.4 logits (-40 % of clean), its interval [-0.42, -0.38] is below 0; "
-        "p_harm = 0.01 ≤ 0.05; specificity = 20 ≥ 3; not saturated."
+        "p_harm = 0.01 ≤ 0.05; specificity = 20 ≥ 3; |z| = 19 ≥ 3; not saturated."
     )
     assert judged(metric="top1", **{**OPEN, "delta": -0.1}).rules == (
         "Not a cause: p_harm = 0.2 > 0.05; specificity = 2.5 < 3.",
