@@ -77,6 +77,18 @@ def needed_flops(loaded: LoadedModel, prompts: PromptSet, conditions: Sequence[C
     return total
 
 
+def forward_flops(loaded: LoadedModel, prompts: PromptSet, *, every_logit: bool) -> float:
+    """Operations of one full forward pass over ``prompts``, with logits at every or only the end position."""
+    costs = [layer_cost(loaded, layer) for layer in range(loaded.n_layers)]
+    head = 2.0 * loaded.d_model * int(loaded.model.config.vocab_size)
+    total = 0.0
+    for length, indices in prompts.buckets().items():
+        token = sum(c.inputs + c.output + c.rest for c in costs)
+        scores = sum(c.score for c in costs) * length * (length + 1) / 2
+        total += len(indices) * (length * token + scores + head * (length if every_logit else 1))
+    return total
+
+
 def _rows(condition: Condition, prompts: PromptSet, prompt: int) -> int:
     length = len(prompts.ids[prompt])
     places = [

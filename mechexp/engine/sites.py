@@ -88,5 +88,15 @@ def capture(
 @torch.no_grad()
 def end_logits(loaded: LoadedModel, ids_PT: torch.Tensor) -> torch.Tensor:
     """Logits at the last position of one plain forward pass, (P, V); no other position's are computed."""
-    logits: torch.Tensor = loaded.model(input_ids=ids_PT, use_cache=False, logits_to_keep=1).logits
+    handle = loaded.unembed().register_forward_pre_hook(_contiguous)
+    try:
+        logits: torch.Tensor = loaded.model(input_ids=ids_PT, use_cache=False, logits_to_keep=1).logits
+    finally:
+        handle.remove()
     return logits[:, -1]
+
+
+def _contiguous(_: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    # the slice of last positions is strided, and on a CPU its product with the vocabulary is then computed
+    # row by row, several times slower
+    return (args[0].contiguous(), *args[1:])

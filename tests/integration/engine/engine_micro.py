@@ -67,7 +67,8 @@ def micro(family: str, dtype: str = "float32", attention: str = "eager", seed: i
     geometry, n_kv = geometry_of(model.config)
     return LoadedModel(
         model=model, tokenizer=None, name=f"micro-{family}", id=family, revision="",
-        arch=model.config.model_type, dtype=dtype, weights_hash=f"micro-{family}-{dtype}-{seed}", geometry=geometry, n_kv_heads=n_kv,
+        arch=model.config.model_type, dtype=dtype, weights_hash=f"micro-{family}-{dtype}-{seed}",
+        geometry=geometry, n_kv_heads=n_kv,
         layout=layout_of(model.config),
     )  # fmt: skip
 
