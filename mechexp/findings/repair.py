@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mechexp.findings.effects import Floats, mean_interval
 
 NAN = float("nan")
+LEAST_DIRECT = 0.05
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class SelfRepair:
             ``direct`` where they make up for the loss.
         repair_low: Lower end of its paired bootstrap interval.
         repair_high: Upper end.
-        share: Share of the direct effect that was made up for, 1 − total / direct; NaN where direct is 0.
+        share: Share of the direct effect that was made up for, 1 − total / direct; NaN where the direct
+            effect is under 5 % of the clean logit difference (ours): there is little that could be repaired.
     """
 
     direct: float
@@ -52,6 +54,6 @@ def self_repair(
     repair_P = (ablated - clean) + written
     low, high = mean_interval(repair_P, counts_BP, level)
     direct, total = -float(written.mean()), float((ablated - clean).mean())
-    return SelfRepair(
-        direct, total, total - direct, float(low[0]), float(high[0]), 1 - total / direct if direct else NAN
-    )
+    sizeable = abs(direct) > LEAST_DIRECT * abs(float(clean.mean()))
+    share = 1 - total / direct if sizeable else NAN
+    return SelfRepair(direct, total, total - direct, float(low[0]), float(high[0]), share)

@@ -138,7 +138,7 @@ class Diagnosis:
         for role in (BOS_FILTERED, SINK_ONLY, OTHER_ONLY):
             row[role] = self._effect(self._one(circuit.screen, role))
         roles = self._single_roles(circuit)
-        if any(roles.values()):
+        if any(roles.values()) and self._screened.bos_filtered[circuit.screen]:
             dropped = [str(h) for h in sinks]
             row["reading"] = reading(dropped, roles["supporters"], roles["interferers"])
         return row

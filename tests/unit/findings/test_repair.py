@@ -33,3 +33,5 @@ def test_amplified_loss_is_a_negative_share() -> None:
 def test_nothing_written_has_no_share() -> None:
     clean = np.full(50, 2.0)
     assert np.isnan(self_repair(clean, clean - 1, np.zeros(50), COUNTS).share)
+    assert np.isnan(self_repair(clean, clean - 1, np.full(50, 0.09), COUNTS).share)
+    assert self_repair(clean, clean - 1, np.full(50, 0.2), COUNTS).share == pytest.approx(-4)
