@@ -1,4 +1,4 @@
-"""What the MLflow runs of a cell say: names, params, metrics, tags, notes; from ``result.json`` alone."""
+"""What the MLflow runs of a cell say: names, params, metrics, tags; from ``result.json`` alone."""
 
 import getpass
 import json
@@ -12,17 +12,15 @@ from typing import Any
 from mechexp.findings.config import TaxonomyConfig
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.masking import mask
+from mechexp.tracking.notes import cell_note, name_of, screen_note
 
 TAG_LENGTH, PARAM_LENGTH = 8000, 6000
-LEVEL, CELL_KEY, RESULT_ID, SWEEP_ID = (
-    "mechexp.level",
-    "mechexp.cell_key",
-    "mechexp.result_id",
-    "mechexp.sweep_id",
-)
-STATE, SCREEN, EVIDENCE, PARENT = "mechexp.mirror", "mechexp.screen", "mechexp.evidence", "mlflow.parentRunId"
-NOTE, SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
-SCREENS, ROW, THRESHOLDS = "mechexp.screens", "mechexp.row.", "mechexp.taxonomy"
+LEVEL, CELL_KEY, SWEEP_ID, SCREEN = "mechexp.level", "mechexp.cell_key", "mechexp.sweep_id", "mechexp.screen"
+NOTE, SHOWN, PARENT = "mlflow.note.content", "mlflow.loggedArtifacts", "mlflow.parentRunId"
+# For programs only: MLflow's pages do not show tags that start with its own name.
+RESULT_ID, STATE = "mlflow.mechexp.result_id", "mlflow.mechexp.mirror"
+EVIDENCE, THRESHOLDS = "mlflow.mechexp.evidence", "mlflow.mechexp.taxonomy"
+SCREENS, ROW = "mlflow.mechexp.screens", "mlflow.mechexp.row."
 _BAD_KEY = re.compile(r"[^A-Za-z0-9_\-./]")
 
 
@@ -55,11 +53,6 @@ def key(text: str) -> str:
     return _BAD_KEY.sub("_", text).strip("/")[:250] or "_"
 
 
-def name_of(choice: str | Mapping[str, Any]) -> str:
-    """The name of a control or an ablation, given as text or as its settings."""
-    return choice if isinstance(choice, str) else str(choice.get("name", ""))
-
-
 def run_name(*parts: str) -> str:
     """Names as ``pythia · ioi · prev_token``."""
     return " · ".join(parts)
@@ -78,7 +71,7 @@ def cell_text(result: Mapping[str, Any], folder: Path, result_id: str) -> RunTex
         "primary": ",".join(n for n, s in result["screens"].items() if s["taxonomy"] == "primary"),
         "labels": ", ".join(f"{labels.count(x)} {x}" for x in dict.fromkeys(labels)),
         NOTE: cell_note(result),
-        "reason": str(result.get("reason") or ""),
+        **({"reason": str(result["reason"])} if result.get("reason") else {}),
         SCREENS: ",".join(result["screens"]),
         **{f"{ROW}{name}": stored_row(result, name) for name in result["screens"]},
     }
@@ -183,81 +176,3 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def _cut(values: Mapping[str, str], length: int) -> dict[str, str]:
     """MLflow refuses or cuts longer values; cut here, visibly."""
     return {k: v if len(v) <= length else v[: length - 2] + " …" for k, v in values.items()}
-
-
-def _shown(value: Any, digits: int = 3, scale: float = 1.0, sign: bool = False) -> str:
-    if value is None:
-        return "–"
-    return f"{value * scale:{'+' if sign else ''}.{digits}f}"
-
-
-def cell_note(result: Mapping[str, Any]) -> str:
-    """Markdown: what the cell found, one line a screen."""
-    model, task, clean = result["model"], result["task"], result["clean"]
-    lines = [
-        f"**{model['name']}** (`{model['id']}`, {model['n_layers']} layers × {model['n_heads']} heads) on "
-        f"**{task['name']}**, {task['n']} prompts, ablation `{name_of(result['ablation'])}`, "
-        f"control `{name_of(result['control'])}`.",
-        "",
-        f"Clean model: top-1 {_shown(clean.get('top1'))}, "
-        f"logit difference {_shown(clean.get('logit_diff'), 2)}, "
-        f"correct {_shown(clean.get('frac_correct'))}.",
-    ]
-    if result["status"] == "not_evaluated":
-        lines += ["", f"**Not evaluated:** {result.get('reason', '')}"]
-    if result["screens"]:
-        lines += [
-            "",
-            "| screen | heads | Δ top-1 (pp) | Δ logit diff | null mean ± sd | p harm | ratio | label "
-            "| flags |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        lines += [_note_row(name, row) for name, row in result["screens"].items()]
-    notes = [f"- {n}" for n in result.get("notes") or ()]
-    return mask("\n".join([*lines, "", *notes]).strip())
-
-
-def _note_row(name: str, row: Mapping[str, Any]) -> str:
-    m = row["metrics"]
-    null = f"{_shown(m.get('null_logit_diff_mean'))} ± {_shown(m.get('null_logit_diff_std'))}"
-    cells = [
-        name, str(row["n_heads"]), _shown(m.get("delta_top1"), 1, 100, sign=True),
-        _shown(m.get("delta_logit_diff"), sign=True), null, _shown(m.get("p_harm_logit_diff")),
-        _shown(m.get("specificity_logit_diff"), 1), f"**{row['taxonomy']}**", ", ".join(row["flags"]),
-    ]  # fmt: skip
-    return "| " + " | ".join(cells) + " |"
-
-
-def screen_note(result: Mapping[str, Any], screen: str) -> str:
-    """Markdown: the label of one screen, why, and the numbers behind it."""
-    row = result["screens"][screen]
-    m = row["metrics"]
-    lines = [
-        f"### {screen}: {row['taxonomy']}",
-        f"Heads `{format_heads(Head(*h) for h in row['heads']) or 'none'}` of "
-        f"**{result['model']['name']}** on **{result['task']['name']}**; "
-        f"by logit difference *{row['taxonomy_logit_diff']}*, by top-1 "
-        f"*{row['taxonomy_top1']}*.",
-        "",
-        "| metric | clean | ablated | Δ | interval | null mean ± sd (sets) | p harm | p help | z | ratio |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for metric in ("logit_diff", "top1"):
-        cells = [
-            metric, _shown(m.get(f"clean_{metric}")), _shown(m.get(f"ablated_{metric}")),
-            _shown(m.get(f"delta_{metric}"), sign=True),
-            f"{_shown(m.get(f'delta_{metric}_low'))} … {_shown(m.get(f'delta_{metric}_high'))}",
-            f"{_shown(m.get(f'null_{metric}_mean'))} ± {_shown(m.get(f'null_{metric}_std'))} "
-            f"({_shown(m.get('null_sets'), 0)})",
-            _shown(m.get(f"p_harm_{metric}")), _shown(m.get(f"p_help_{metric}")),
-            _shown(m.get(f"z_{metric}"), 2), _shown(m.get(f"specificity_{metric}"), 1),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    for title, entries in (
-        ("Why this label", row.get("rules")),
-        ("Flags", row["flags"]),
-        ("Notes", row.get("notes")),
-    ):
-        if entries:
-            lines += ["", f"**{title}**", "", *(f"- {e}" for e in entries)]
-    return mask("\n".join(lines))

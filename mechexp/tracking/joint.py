@@ -11,8 +11,8 @@ from mechexp.errors import UserError
 from mechexp.findings.config import TaxonomyConfig
 from mechexp.findings.rows import from_row, labels_of, relabel
 from mechexp.models.heads import Head, format_heads
-from mechexp.tracking.describe import name_of
 from mechexp.tracking.files import read_json, write_json, write_text
+from mechexp.tracking.notes import name_of
 from mechexp.tracking.results import CONFIG, ERROR, RESULT, read_result
 from mechexp.tracking.validate import METRIC_NAMES, METRICS
 

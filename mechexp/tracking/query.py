@@ -1,8 +1,9 @@
 """Cells read back from MLflow: paged searches, newest first, one entry a model × task × setting."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mechexp.errors import UserError
@@ -42,6 +43,7 @@ class TrackedCell:
         moe: Whether the model is a mixture of experts.
         started: When the run started, ms since 1970.
         thresholds: The taxonomy's thresholds that are not the default ones.
+        key: ``cell_key`` of the result; "" where a run does not carry one.
     """
 
     run_id: str
@@ -55,10 +57,16 @@ class TrackedCell:
     moe: bool = False
     started: int = 0
     thresholds: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a later run of the same cell replaces."""
+        """What a later run of the same cell replaces: the cell's key, which covers every setting."""
+        return (self.key,) if self.key else self.shown
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """The settings that a table shows."""
         ks = tuple(sorted({str(row.get("k", "")) for row in self.screens.values()}))
         return (self.model, self.task, tuple(sorted(self.setting.items())), ks)
 
@@ -98,6 +106,16 @@ def newest(cells: Iterable[TrackedCell]) -> tuple[list[TrackedCell], int]:
         older += cell.identity in kept
         kept.setdefault(cell.identity, cell)
     return list(kept.values()), older
+
+
+def told_apart(cells: Iterable[TrackedCell]) -> list[TrackedCell]:
+    """Cells that differ only in settings that are not shown get their key shown, so that none hides another."""
+    cells = list(cells)
+    alike = Counter(c.shown for c in cells)
+    return [
+        replace(c, setting={**c.setting, "cell": c.key[:6]}) if alike[c.shown] > 1 and c.key else c
+        for c in cells
+    ]
 
 
 def _scope(store: Store, sweep: str) -> str:
@@ -186,4 +204,5 @@ def _cell(run: Any, run_id: str, screens: Mapping[str, Mapping[str, Any]]) -> Tr
         moe=tags.get("moe") == "true",
         started=int(run.info.start_time or 0),
         thresholds=thresholds,
+        key=tags.get(CELL_KEY, ""),
     )

@@ -27,6 +27,14 @@ _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
+# Without a kind MLflow's pages offer traces and prompts instead of runs, metrics and artifacts.
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": "Sweep → cell (model × task) → screen. Search for the screens with "
+    "``tags.`mechexp.level` = 'screen'`` and show the columns `taxonomy`, `flags`, `delta_logit_diff`, "
+    "`delta_top1`, `p_harm_logit_diff`, `specificity_logit_diff`. A run's description tells its verdict; a "
+    "cell's artifacts hold `report.html`, with every number explained.",
+}
 SYNC = "the result is safe on disk; when the store is back: python -m mechexp.sync"
 
 
@@ -161,7 +169,7 @@ def _experiment(client: "MlflowClient", name: str, artifacts: str | None, create
         raise UserError(f"there is no experiment {name!r}", expected=f"one of {names}")
     if found is None:
         try:
-            made: str = client.create_experiment(name, artifact_location=artifacts)
+            made: str = client.create_experiment(name, artifact_location=artifacts, tags=EXPERIMENT_TAGS)
             return made
         except MlflowException:
             found = client.get_experiment_by_name(name)  # another job of the sweep was faster

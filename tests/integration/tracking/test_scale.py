@@ -195,7 +195,7 @@ def multiply(root: Path, cells: int) -> None:
             ("params", "model"): f"m{i % 20}",
             ("params", "task"): ("ioi", "gt", "succ", "vb")[i // 20 % 4],
             ("params", "seed"): str(i // 80),
-            ("tags", "mechexp.result_id"): f"{i:032x}",
+            ("tags", "mlflow.mechexp.result_id"): f"{i:032x}",
         }
         for table, columns in tables.items():
             copies = []

@@ -6,7 +6,7 @@ from factories import HELPS, STRONG, cell_parts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mechexp.tracking import describe
+from mechexp.tracking import describe, notes
 from mechexp.tracking.validate import METRIC_NAMES, METRICS
 
 KEY = re.compile(r"[A-Za-z0-9_\-./]+\Z")
@@ -64,7 +64,7 @@ def test_nothing_is_longer_than_mlflow_keeps() -> None:
         assert max(map(len, text.tags.values())) <= 8000
         assert max(map(len, text.params.values())) <= 6000
         for name, value in text.tags.items():
-            if name.startswith("mechexp.row.") or name == "mechexp.evidence":
+            if name.startswith(describe.ROW) or name == describe.EVIDENCE:
                 json.loads(value)  # whole, or not there
 
 
@@ -77,11 +77,11 @@ def test_unknown_numbers_are_left_out() -> None:
 
 
 def test_notes_tell_the_label_the_numbers_and_why() -> None:
-    note = describe.screen_note(CELL, "prev_token")
+    note = notes.screen_note(CELL, "prev_token")
     assert "prev_token: primary" in note
-    assert "-3.100" in note
+    assert "Δ logit difference **-3.10** [-3.41 … -2.79]" in note
     assert all(rule in note for rule in CELL["screens"]["prev_token"]["rules"])
-    cell = describe.cell_note(cell_parts(competent=False)["result"])
+    cell = notes.cell_note(cell_parts(competent=False)["result"])
     assert "Not evaluated" in cell
     assert "top1 0.14 < 0.2" in cell
 
