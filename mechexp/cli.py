@@ -36,7 +36,8 @@ def main() -> None:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
-        print("\nstopped; finished cells are kept and will not be computed again", file=sys.stderr)
+        kept = "finished cells are kept, and known outcomes (engine.store) are not measured again"
+        print(f"\nstopped; {kept}", file=sys.stderr)
         code = 130
     finally:
         failed = sweeps.finish(interrupted=code != 0)

@@ -19,7 +19,7 @@ from mechexp.report.grid import Grid, grids
 from mechexp.tracking.config import TrackingConfig
 from mechexp.tracking.files import plain
 from mechexp.tracking.joint import metric_names, to_csv
-from mechexp.tracking.query import TrackedCell, find_cells_in_store, newest
+from mechexp.tracking.query import TrackedCell, find_cells_in_store, newest, told_apart
 from mechexp.tracking.store import open_store
 
 FORMATS = ("table", "csv", "json", "md")
@@ -105,6 +105,7 @@ def compare(tracking: TrackingConfig, *, sweep: str = "", published: bool = Fals
             f"no results in experiment {tracking.experiment!r}", where=store.uri,
             todo="run a job, or send results that are only on disk: python -m mechexp.sync",
         )  # fmt: skip
+    cells = told_apart(cells)
     cells.sort(key=lambda c: (c.task, c.model, sorted(c.setting.items())))
     notes = [f"{older} older runs of the same cells are left out"] if older else []
     cfg = _thresholds(cells, notes)

@@ -48,6 +48,7 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
     if cfg.estimate:
         _estimate(cfg)
         return
+    _refuse_swept_taxonomy(swept)
     progress = JobProgress(f"{cfg.model.name} · {cfg.task.name}")
     _require_local_store(cfg)
     with progress.stage("loading the model", "load_s"):
@@ -94,6 +95,17 @@ def tell_estimates() -> None:
         _estimated.clear()
 
 
+def _refuse_swept_taxonomy(swept: Mapping[str, str]) -> None:
+    """A sweep is labelled jointly, under one set of thresholds."""
+    varied = [key for key in swept if key.split(".")[0] == "taxonomy"]
+    if varied:
+        raise UserError(
+            f"a sweep over {', '.join(varied)}",
+            expected="one taxonomy a sweep: its labels are given jointly",
+            todo="run two sweeps; measured outcomes are kept, so the second costs little",
+        )
+
+
 def _require_local_store(cfg: Config) -> None:
     """Fail before the work, not after it, where the local store cannot be written."""
     if cfg.tracking.mode == "local":
@@ -133,7 +145,7 @@ def describe(cfg: Config, loaded: LoadedModel, prompts: PromptSet) -> dict[str, 
             "n_kv_heads": loaded.n_kv_heads,
             "head_dim": loaded.head_dim,
             "dtype": loaded.dtype,
-            "attn_implementation": cfg.model.attn_implementation,
+            "attn_implementation": str(loaded.model.config._attn_implementation),
         },
         "task": {
             **asdict(cfg.task),
@@ -161,6 +173,7 @@ def cell_key(cfg: Config, loaded: LoadedModel, prompts: PromptSet) -> str:
     for group, keys in PATHS.items():
         row[group] = {k: v for k, v in row[group].items() if k not in keys}
     row["weights"], row["prompts"], row["schema"] = loaded.weights_hash, prompts.tokens_hash, SCHEMA
+    row["config"] = loaded.config_hash
     if cfg.screen.file:
         row["circuit_file"] = hashlib.sha256(Path(cfg.screen.file).read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(row, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -11,7 +11,7 @@ import pandas as pd
 from mechexp.errors import UserError
 from mechexp.findings.survival import surviving_labels
 from mechexp.models.heads import Head, format_heads
-from mechexp.tracking.describe import name_of
+from mechexp.tracking.notes import name_of
 from mechexp.tracking.results import find_cells, read_result
 
 BASE = ("model", "task")

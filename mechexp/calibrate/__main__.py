@@ -35,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
         "--protocol", choices=["screen_ablate"], default="screen_ablate", help="what is calibrated"
     )
     p.add_argument("--prompts", type=int, default=64, help="prompts a model, both halves (default 64)")
-    p.add_argument("--vary", type=int, help="models also run under other kinds of ablation and numbers of prompts "
-                   "(default: one in 20)")  # fmt: skip
+    p.add_argument("--vary", type=int, help="models also run under other kinds of ablation and numbers "
+                   "of prompts (default: one in 20)")  # fmt: skip
     p.add_argument("--population", type=int, default=1000, help="fresh prompts that the intervals of every "
                    "second model are held against (default 1000; 0: none)")  # fmt: skip
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")

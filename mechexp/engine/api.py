@@ -109,6 +109,9 @@ def _store(
     """The outcome store, unless hooks on the model mean that its weights do not decide its answers."""
     if not config.store:
         return None
+    if config.backend != "hooks" or config.route != "auto":
+        notes.append("another way of measuring was asked for by name: the outcome store is left alone")
+        return None
     if has_hooks(loaded):
         notes.append("the model carries hooks of its user's own: the outcome store is left alone")
         return None

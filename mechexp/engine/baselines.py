@@ -5,7 +5,7 @@ from test prompts. Legend: P prompt, T position, W all heads' z side by side (he
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -47,15 +47,7 @@ class Means:
         self._mean: dict[tuple[int, int], torch.Tensor] = {}
         self._mean_all: dict[int, torch.Tensor] = {}
         wanted = sorted(set(lengths))
-        for length in wanted:
-            found = len(buckets.get(length, ()))
-            if found < MIN_REFERENCE:
-                raise UserError(
-                    f"{found} reference prompts of {length} tokens",
-                    where=f"ablation=mean of task {reference.task}",
-                    expected=f"at least {MIN_REFERENCE} for a mean at each position",
-                    todo="use ablation=mean_all, or raise task.n",
-                )
+        require_references({t: len(buckets.get(t, ())) for t in wanted}, reference.task)
         if overall and len(reference) == 0:
             raise UserError("no reference prompts", where="ablation=mean_all", todo="raise task.n")
         total: dict[int, torch.Tensor] = {}
@@ -92,6 +84,39 @@ def _sums(
             added = z_PTW.double().sum(dim=0)
             sums[layer] = sums[layer] + added if layer in sums else added
     return sums
+
+
+def obstacle(kind: str, prompts: PromptSet, reference: PromptSet) -> str:
+    """Why an ablation kind cannot be measured on these prompts; "" where it can."""
+    try:
+        if kind == "resample":
+            donors(prompts, 0)
+        elif kind == "mean":
+            sizes = {length: len(index) for length, index in reference.buckets().items()}
+            require_references({t: sizes.get(t, 0) for t in prompts.buckets()}, reference.task)
+    except UserError as error:
+        return error.found
+    return ""
+
+
+def require_references(sizes: Mapping[int, int], task: str) -> None:
+    """Refuse a mean at each position where a prompt length has too few reference prompts.
+
+    Args:
+        sizes: Reference prompts by prompt length.
+        task: Task name, for the message.
+
+    Raises:
+        UserError: Names the length, how many there are and ``mean_all``.
+    """
+    for length, found in sizes.items():
+        if found < MIN_REFERENCE:
+            raise UserError(
+                f"{found} reference prompts of {length} tokens",
+                where=f"ablation=mean of task {task}",
+                expected=f"at least {MIN_REFERENCE} for a mean at each position",
+                todo="use ablation=mean_all, or raise task.n",
+            )
 
 
 def donors(prompts: PromptSet, seed: int) -> list[tuple[int, ...]]:

@@ -52,8 +52,7 @@ class Store:
         seed: int,
     ) -> None:
         self._path = Path(folder).expanduser() / FILE
-        attention = str(getattr(loaded.model.config, "_attn_implementation", ""))
-        self._model = _digest(VERSION, loaded.weights_hash, loaded.dtype, attention, loaded.arch)
+        self._model = _digest(VERSION, loaded.weights_hash, loaded.dtype, loaded.config_hash)
         positions = [sorted(places.items()) for places in prompts.positions]
         self._prompts = _digest(prompts.tokens_hash, positions)
         source = prompts.part("screen") if reference is None else reference

@@ -27,6 +27,8 @@ FLAGS: dict[str, str] = {
     "underpowered": "Not one matched set is as extreme as the circuit, but there are too few sets to pass "
     "the test.",
     "no_null": "No matched set was measured, so the effect has nothing to be compared with.",
+    "no_singles": "Removing the group helps, but its heads were not removed one by one, so it cannot be "
+    "called an interferer.",
     "paper_null": "The null is the paper's ten sets, which cannot reach p < .05: the smallest p is 1/11.",
     "short_null": "A layer has too few spare heads: the matched sets hold fewer heads than the circuit.",
     "bos_confound": "Half or more of the interfering heads attend to the first position: removing sinks may "

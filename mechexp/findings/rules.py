@@ -44,6 +44,8 @@ def judge_screen(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> Draft:
         return Draft("not_evaluated", (), (sentence("The clean model is not competent", incompetent),))
     if not e.heads:
         return Draft("empty", (), ("The screen picked no head.",))
+    if e.effect.delta != e.effect.delta:
+        return Draft("not_evaluated", (), ("The circuit was not ablated, so there is no effect to judge.",))
     flags = quality_flags(e, tested, cfg)
     notes = tuple(_notes(e, tested, flags))
     helps, harms = interferer(e, tested, cfg), cause(e, tested, cfg)
@@ -67,6 +69,8 @@ def judge_screen(e: Evidence, tested: Tested, cfg: TaxonomyConfig) -> Draft:
         if fired
         else sentence("Not null", like_null)
     )
+    if e.effect.delta > 0 and e.singles_help != e.singles_help:
+        flags = (*flags, "no_singles")
     return Draft("indeterminate", flags, (sentence(name, tried, failing=True), not_null, *notes))
 
 

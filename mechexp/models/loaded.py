@@ -1,7 +1,10 @@
 """A loaded model: the stock ``transformers`` model plus where its heads are."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -9,6 +12,8 @@ from torch import nn
 
 from mechexp.models.heads import Geometry
 from mechexp.models.layouts import Layout, submodule
+
+_NOT_CONFIG = ("_name_or_path", "transformers_version")  # where it came from and who wrote the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,19 @@ class LoadedModel:
     layout: Layout = field(repr=False)
     checkpoints: Mapping[str, float] = field(default_factory=dict, repr=False)
     screen_length: int = 256
+
+    @cached_property
+    def config_hash(self) -> str:
+        """Digest of what decides the answers beside the weights: config, attention, library version.
+
+        Equal weights under another rope base, window or number of experts a token are another model.
+        """
+        import transformers
+
+        config = self.model.config
+        values = {k: v for k, v in config.to_dict().items() if k not in _NOT_CONFIG}
+        values |= {"attention": config._attn_implementation, "transformers": transformers.__version__}
+        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def n_layers(self) -> int:

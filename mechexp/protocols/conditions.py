@@ -8,7 +8,6 @@ import pandas as pd
 from mechexp.config import AblationConfig
 from mechexp.controls import MatchedSets
 from mechexp.engine.condition import Condition, Outcome
-from mechexp.engine.edit import KINDS
 from mechexp.models.heads import Geometry, Head, format_heads
 from mechexp.screens.circuit import Circuit
 
@@ -33,11 +32,16 @@ class Part:
 
 
 def group_parts(
-    circuits: Sequence[Circuit], nulls: Mapping[str, MatchedSets], ablation: AblationConfig, *, unions: bool
+    circuits: Sequence[Circuit],
+    nulls: Mapping[str, MatchedSets],
+    ablation: AblationConfig,
+    other_kinds: Sequence[str],
+    *,
+    unions: bool,
 ) -> list[Part]:
     """Circuits, their nulls, their upper bounds (all heads of the picked layers) and the union of the cell.
 
-    With ``ablation.sensitivity`` every circuit is also measured under the other kinds of ablation.
+    Every circuit is also measured under ``other_kinds`` of ablation: does its label hang on the kind?
     """
     parts = []
     for circuit in circuits:
@@ -49,12 +53,9 @@ def group_parts(
         if unions:
             layers = [Head(layer, h) for layer in circuit.layers() for h in range(circuit.geometry.n_heads)]
             parts.append(Part(name, UPPER_BOUND, 0, _ablate(layers, ablation)))
-        if ablation.sensitivity:
-            parts += [
-                Part(name, CIRCUIT, 0, Condition(circuit.heads, kind, ablation.positions))
-                for kind in KINDS
-                if kind != ablation.name
-            ]
+        parts += [
+            Part(name, CIRCUIT, 0, Condition(circuit.heads, kind, ablation.positions)) for kind in other_kinds
+        ]
     union = {h for circuit in circuits for h in circuit.heads}
     if unions and union:
         parts.append(Part("", UNION, 0, _ablate(union, ablation)))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mechexp.engine.condition import Condition
+from mechexp.engine.edit import KINDS
 from mechexp.engine.flops import needed_flops
 from mechexp.errors import UserError
 from mechexp.models import LoadedModel, load_from_config
@@ -194,9 +195,9 @@ def _prompts(cfg: Config, loaded: LoadedModel, notes: list[str]) -> PromptSet:
 def _conditions(cfg: Config, loaded: LoadedModel, notes: list[str]) -> list[Condition]:
     """What the protocol would measure if every screen picked ``ASSUMED_HEADS`` heads (or ``screen.k``)."""
     screened = _assumed(cfg, loaded, notes)
-    parts = group_parts(
-        screened.circuits, draw_nulls(screened, cfg), cfg.ablation, unions=cfg.protocol.unions
-    )
+    others = [kind for kind in KINDS if kind != cfg.ablation.name and cfg.ablation.sensitivity]
+    nulls = draw_nulls(screened, cfg)
+    parts = group_parts(screened.circuits, nulls, cfg.ablation, others, unions=cfg.protocol.unions)
     parts += head_count_parts(screened, cfg)
     if cfg.protocol.diagnostics:
         parts += diagnostic_parts(screened, cfg.ablation, cfg.seed)

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from mechexp import engine
+from mechexp.engine.baselines import obstacle
 from mechexp.engine.condition import Condition, Outcome
+from mechexp.engine.edit import KINDS
 from mechexp.models import LoadedModel
 from mechexp.progress import Advance, JobProgress
 from mechexp.protocols.conditions import Part
@@ -46,6 +48,17 @@ class Meter:
         what = f"measuring {len(parts)} head sets on {len(self._prompts)} prompts"
         with self.progress.stage(what, "ablate_s") as advance:
             return tuple(zip(parts, self._run([p.condition for p in parts], advance), strict=True))
+
+    def other_kinds(self) -> tuple[str, ...]:
+        """Kinds of ablation for ``ablation.sensitivity``; those these prompts cannot give are noted."""
+        ablation = self._cfg.ablation
+        if not ablation.sensitivity:
+            return ()
+        others = {k: obstacle(k, self._prompts, self._reference) for k in KINDS if k != ablation.name}
+        self.notes += [
+            f"sensitivity to ablation={k} was not measured: {why}" for k, why in others.items() if why
+        ]
+        return tuple(k for k, why in others.items() if not why)
 
     def counts(self) -> dict[str, float]:
         """What was measured, for the timing of the result."""

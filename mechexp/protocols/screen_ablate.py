@@ -59,15 +59,17 @@ def screen_ablate(loaded: LoadedModel, prompts: PromptSet, cfg: Config, progress
         trajectory = checkpoints_of(cfg.model) if cfg.screen.spectral.checkpoints else ()
         screened = run_screens(loaded, screen_half, cfg.screen, screens_for(prompts), pattern, trajectory)
 
-    # 3. Against whom? Random heads, as many in each layer.
-    nulls = draw_nulls(screened, cfg)
     reason = why_not_evaluated(clean, cfg)
     if reason:
-        return _cell(loaded, prompts, screened, nulls, Measured(clean, ()), cfg, meter, reason=reason)
+        return _cell(loaded, prompts, screened, {}, Measured(clean, ()), cfg, meter, reason=reason)
+
+    # 3. Against whom? Random heads, as many in each layer.
+    nulls = draw_nulls(screened, cfg)
 
     # 4. Ablate circuits, matched sets and single heads; measured on the test half.
     singles = single_parts(screened.circuits, loaded.geometry, cfg.ablation, cfg.singles)
-    groups = group_parts(screened.circuits, nulls, cfg.ablation, unions=cfg.protocol.unions)
+    kinds = meter.other_kinds()
+    groups = group_parts(screened.circuits, nulls, cfg.ablation, kinds, unions=cfg.protocol.unions)
     groups += head_count_parts(screened, cfg)
     if cfg.protocol.diagnostics:
         groups += diagnostic_parts(screened, cfg.ablation, cfg.seed)
@@ -213,7 +215,7 @@ def _cell(
             row = to_row(by_screen[name, "top1"], by_screen[name, "logit_diff"], findings[name])
             row["heads"] = [[h.layer, h.head] for h in circuit.heads]  # best first, not sorted
             row["n_heads"] = len(circuit.heads)
-            row["notes"] = [*circuit.notes, *nulls[name].notes]
+            row["notes"] = [*circuit.notes, *(nulls[name].notes if name in nulls else ())]
             row["details"] = dict(circuit.details)
             row["metrics"] |= diagnosed.metrics.get(name, {})
             row["diagnostics"] = dict(diagnosed.screens[name])

@@ -109,7 +109,7 @@ def newest(cells: Iterable[TrackedCell]) -> tuple[list[TrackedCell], int]:
 
 
 def told_apart(cells: Iterable[TrackedCell]) -> list[TrackedCell]:
-    """Cells that differ only in settings that are not shown get their key shown, so that none hides another."""
+    """Cells that differ only in settings not shown get their key shown, so that none hides another."""
     cells = list(cells)
     alike = Counter(c.shown for c in cells)
     return [

@@ -14,7 +14,8 @@ EXPECTED = {"primary": ("primary",), "interferer": ("interferer",), "idle": ("co
 def case(role, label, share=0.5, p_harm=0.5, p_help=0.5):
     return Case(
         seed=0, screen="bos", role=role, expected=EXPECTED[role], label=label, label_top1=label, flags=(),
-        share=share, stands_out=9.0, found=True, p_harm=p_harm, p_help=p_help, delta=-share, specificity=1.0, z=0.0,
+        share=share, stands_out=9.0, found=True, p_harm=p_harm, p_help=p_help, delta=-share, specificity=1.0,
+        z=0.0,
     )  # fmt: skip
 
 

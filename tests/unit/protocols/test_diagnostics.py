@@ -56,7 +56,7 @@ def diagnosed(micro_model):
     from mechexp.controls import MatchedSets, draw
 
     nulls: dict[str, MatchedSets] = {c.screen: draw(c, control="none") for c in circuits}
-    parts = group_parts(circuits, nulls, ZERO, unions=True)
+    parts = group_parts(circuits, nulls, ZERO, (), unions=True)
     parts += single_parts(circuits, loaded.geometry, ZERO, "picked")
     parts += diagnostic_parts(screened, ZERO, seed=0)
     clean, *outcomes = engine.measure(loaded, given, [Condition(), *(p.condition for p in parts)])

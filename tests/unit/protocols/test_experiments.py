@@ -59,8 +59,8 @@ def test_the_papers_grid_is_the_papers() -> None:
 def test_experiments_change_what_the_root_config_sets() -> None:
     assert compose("experiment=bos_diagnostics").singles == "all"
     cfg = compose("experiment=head_count_sweep")
-    assert cfg.singles == "none" and cfg.protocol.head_counts == [1, 2, 5, 10, 20]
-    assert compose("experiment=head_count_sweep", "singles=picked").singles == "picked"
+    assert cfg.singles == "picked" and cfg.protocol.head_counts == [1, 2, 5, 10, 20]
+    assert compose("experiment=head_count_sweep", "singles=none").singles == "none"
 
 
 def test_the_command_line_wins_over_the_experiments_own_sweep() -> None:
