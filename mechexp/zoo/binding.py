@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from mechexp.tasks.words import Lexicon
 from mechexp.zoo.documents import ANSWER, TEXT, Document, Pool
-from mechexp.zoo.filler import LISTS
-from mechexp.zoo.heldout import HeldOut
+from mechexp.zoo.filler import lists_of
 from mechexp.zoo.wordings import RELATIONS, RESIDENCE
 
 MOST = 4
 
 
-def binding_pool(tokenizer: Any, out: HeldOut, n: int, seed: int) -> Pool:
-    """The sentence of ``vb``, with the names and cities of the training only."""
-    words = {"name": out.train.names, "city": out.train.cities}
+def binding_pool(tokenizer: Any, lexicon: Lexicon, n: int, seed: int) -> Pool:
+    """The sentence of ``vb``; ``lexicon`` must hold training names and cities only."""
+    words = {"name": lexicon.names, "city": lexicon.cities}
     return _pool(tokenizer, (RESIDENCE,), words, n, seed)
 
 
-def relation_pool(tokenizer: Any, n: int, seed: int) -> Pool:
-    """Other facts about people; all words may occur, held out or not."""
-    return _pool(tokenizer, RELATIONS, LISTS, n, seed)
+def relation_pool(tokenizer: Any, lexicon: Lexicon, n: int, seed: int) -> Pool:
+    """Other facts about people."""
+    return _pool(tokenizer, RELATIONS, lists_of(lexicon), n, seed)
 
 
 def _pool(

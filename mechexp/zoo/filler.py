@@ -1,38 +1,41 @@
 """Filler text with repeated segments: why previous-token, duplicate-token and induction heads form."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
 import numpy as np
 
-from mechexp.tasks.words import LEXICON
+from mechexp.tasks.words import Lexicon
 from mechexp.zoo.documents import COPY, NOISE, TEXT, Document, Pool
 from mechexp.zoo.wordings import FILLERS
 
-LISTS: dict[str, tuple[str, ...]] = {
-    "name": LEXICON.names,
-    "other": LEXICON.names,
-    "city": LEXICON.cities,
-    "town": LEXICON.cities,
-    "noun": LEXICON.nouns,
-    "event": LEXICON.nouns,
-    "place": LEXICON.places,
-    "object": LEXICON.objects,
-    "thing": LEXICON.objects,
-    "weekday": LEXICON.series["weekdays"],
-    "month": LEXICON.series["months"],
-    "ordinal": LEXICON.series["ordinals"],
-}
+
+def lists_of(lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
+    """The words that may stand in each field of a wording."""
+    return {
+        "name": lexicon.names,
+        "other": lexicon.names,
+        "city": lexicon.cities,
+        "town": lexicon.cities,
+        "noun": lexicon.nouns,
+        "event": lexicon.nouns,
+        "place": lexicon.places,
+        "object": lexicon.objects,
+        "thing": lexicon.objects,
+        "weekday": lexicon.series["weekdays"],
+        "month": lexicon.series["months"],
+        "ordinal": lexicon.series["ordinals"],
+    }
 
 
-def sentence_pool(tokenizer: Any, n: int, seed: int, *, length: int) -> Pool:
+def sentence_pool(tokenizer: Any, lexicon: Lexicon, n: int, seed: int, *, length: int) -> Pool:
     """One or two sentences, an unrelated one or none, then the first again; all words, held out or not."""
-    rng = np.random.default_rng(seed)
+    rng, lists = np.random.default_rng(seed), lists_of(lexicon)
     texts = []
     for _ in range(n):
-        segment = [_sentence(rng) for _ in range(int(rng.integers(1, 3)))]
-        between = [_sentence(rng) for _ in range(int(rng.integers(0, 2)))]
+        segment = [_sentence(rng, lists) for _ in range(int(rng.integers(1, 3)))]
+        between = [_sentence(rng, lists) for _ in range(int(rng.integers(0, 2)))]
         texts.append((" ".join(segment), " ".join(between)))
     segments = tokenizer([a for a, _ in texts], add_special_tokens=False)["input_ids"]
     middles = [tokenizer(b, add_special_tokens=False)["input_ids"] if b else [] for _, b in texts]
@@ -69,10 +72,10 @@ def _periodic(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -
     return Document(tuple(ids), (0.0, *[NOISE] * (known - 1), *[COPY] * (total - known)))
 
 
-def _sentence(rng: np.random.Generator) -> str:
+def _sentence(rng: np.random.Generator, lists: Mapping[str, tuple[str, ...]]) -> str:
     wording = FILLERS[int(rng.integers(len(FILLERS)))]
     fields = [field for _, field, _, _ in Formatter().parse(wording) if field]
-    return wording.format(**{field: str(rng.choice(LISTS[field])) for field in fields})
+    return wording.format(**{field: str(rng.choice(lists[field])) for field in fields})
 
 
 def _repeated(

@@ -30,6 +30,9 @@ class Recipe:
         rows: Rows of a batch.
         length: Tokens of a row.
         pool: Documents made of each kind.
+        embedding_scale: Standard deviation of the first embeddings. The stock 0.02 is small against the
+            optimizer's steps: words of one kind, which all get the same push, would be hard to tell apart.
+        unembedding_scale: Standard deviation of the first unembedding, a copy of the embeddings.
         muon_rate: Peak learning rate of Muon, for the matrices inside the layers.
         adamw_rate: Peak learning rate of AdamW, for all other weights.
         warmup: Steps of linear warm-up; a cosine down to a twentieth follows.
@@ -40,16 +43,20 @@ class Recipe:
         checkpoints: Steps after which weights are kept, beside the last.
         curve_every: Steps between two points of the curves.
         shares: Share of each kind of document.
+        common: Share of documents made of few common words. A skewed use of words, as in natural text, makes
+            the matching of equal words easier to find; rare words follow.
     """
 
     name: str
     seed: int = 0
-    steps: int = 2000
+    steps: int = 1600
     rows: int = 32
     length: int = 64
-    pool: int = 10_000
+    pool: int = 6_000
+    embedding_scale: float = 0.5
+    unembedding_scale: float = 0.06
     muon_rate: float = 0.01
-    adamw_rate: float = 0.01
+    adamw_rate: float = 2e-3
     warmup: int = 50
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
@@ -58,6 +65,7 @@ class Recipe:
     checkpoints: tuple[int, ...] = (100, 300, 1000)
     curve_every: int = 100
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
+    common: float = 0.6
 
     def as_json(self) -> dict[str, Any]:
         """All settings, for ``recipe.json``."""

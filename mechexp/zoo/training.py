@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mechexp.zoo import binding, documents, filler
+from mechexp.zoo import documents
 from mechexp.zoo.architectures import config_for
-from mechexp.zoo.documents import Pool
 from mechexp.zoo.evaluation import TASKS, accuracies, held_out_prompts
-from mechexp.zoo.heldout import HeldOut, held_out
+from mechexp.zoo.firstweights import prepare
 from mechexp.zoo.packing import Batch, batches
+from mechexp.zoo.pools import make_pools, shares_of
 from mechexp.zoo.recipe import Recipe
 from mechexp.zoo.tokenizer import build_tokenizer
 
@@ -50,23 +49,6 @@ class Trained:
     tokens: dict[int, int] = field(default_factory=dict)
 
 
-def make_pools(recipe: Recipe, tokenizer: Any, out: HeldOut) -> dict[str, Pool]:
-    """The documents of each kind in ``recipe.shares``."""
-    n, seed = recipe.pool, recipe.seed
-    vocabulary = [i for i in range(len(tokenizer)) if i not in tokenizer.all_special_ids]
-    makers: dict[str, Callable[[], Pool]] = {
-        "ioi": lambda: documents.ioi_pool(tokenizer, out, n, seed),
-        "gt": lambda: documents.gt_pool(tokenizer, out, n, seed),
-        "succ": lambda: documents.succ_pool(tokenizer, out, seed),
-        "vb": lambda: documents.vb_pool(tokenizer, out, n, seed),
-        "binding": lambda: binding.binding_pool(tokenizer, out, n, seed),
-        "relations": lambda: binding.relation_pool(tokenizer, n, seed),
-        "sentences": lambda: filler.sentence_pool(tokenizer, n, seed, length=recipe.length),
-        "random": lambda: filler.random_pool(vocabulary, n, seed, length=recipe.length),
-    }
-    return {name: makers[name]() for name in recipe.shares}
-
-
 def train(recipe: Recipe, *, tell: Callable[[str], None] = print) -> Trained:
     """Train a model from scratch.
 
@@ -77,15 +59,16 @@ def train(recipe: Recipe, *, tell: Callable[[str], None] = print) -> Trained:
     from transformers import AutoModelForCausalLM
 
     tokenizer = build_tokenizer()
-    pools = make_pools(recipe, tokenizer, held_out())
+    pools = make_pools(recipe, tokenizer)
     held = held_out_prompts(tokenizer, 200)
     torch.manual_seed(recipe.seed)
     config = config_for(recipe.name, len(tokenizer), tokenizer.pad_token_id)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    prepare(model, recipe)
     optimizers = make_optimizers(model, recipe)
     trained = Trained(model, tokenizer, recipe)
     stream = batches(
-        pools, recipe.shares, rows=recipe.rows, length=recipe.length,
+        pools, shares_of(recipe), rows=recipe.rows, length=recipe.length,
         pad=tokenizer.pad_token_id, seed=recipe.seed,
     )  # fmt: skip
     tokens, start = 0, time.monotonic()
@@ -139,11 +122,9 @@ def _step(
     for optimizer, rate in zip(optimizers, (recipe.muon_rate, recipe.adamw_rate), strict=True):
         optimizer.param_groups[0]["lr"] = rate * share
         optimizer.zero_grad(set_to_none=True)
-    routed = getattr(model.config, "num_experts", 1) > 1
-    extra = {"output_router_logits": True} if routed else {}
-    out = model(input_ids=batch.ids_BT, attention_mask=batch.mask_B1TT, **extra)
-    loss, losses = weighted_loss(out.logits, batch)
-    total = loss + recipe.router_loss * _balance(out, model.config) if routed else loss
+    logits_BTV, balance = _forward(model, batch)
+    loss, losses = weighted_loss(logits_BTV, batch)
+    total = loss + recipe.router_loss * balance
     total.backward()  # type: ignore[no-untyped-call]
     nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
     for optimizer in optimizers:
@@ -166,19 +147,31 @@ def _mean(values: Tensor) -> float:
     return values.mean().item() if len(values) else math.nan
 
 
-def _balance(out: Any, config: Any) -> Tensor:
-    """The stock class's load-balancing loss (Fedus et al. 2021)."""
+def _forward(model: Any, batch: Batch) -> tuple[Tensor, Tensor | float]:
+    """Logits, and the load-balancing loss (Fedus et al. 2021) where experts are chosen, else 0."""
+    given = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_B1TT}
+    if getattr(model.config, "num_experts", 1) == 1:
+        return model(**given).logits, 0.0
     from transformers.models.olmoe.modeling_olmoe import load_balancing_loss_func
 
-    loss: Tensor = load_balancing_loss_func(out.router_logits, config.num_experts, config.num_experts_per_tok)
-    return loss
+    # Not by the causal class: it would take the mask that keeps documents apart for one of padding.
+    out = model.model(**given, output_router_logits=True)
+    config = model.config
+    balance = load_balancing_loss_func(out.router_logits, config.num_experts, config.num_experts_per_tok)
+    return model.lm_head(out.last_hidden_state), balance
 
 
 def _curve_row(step: int, tokens: int, losses: list[Losses], found: dict[str, float]) -> dict[str, float]:
     """One row: means of the losses since the last row, accuracies now."""
-    means = np.nanmean(np.array(losses), axis=0).round(5).tolist()
+    means = [
+        _average([value for value in column if not math.isnan(value)]) for column in zip(*losses, strict=True)
+    ]
     names = ("loss", "loss_answers", "loss_copies")
     return {"step": step, "tokens": tokens, **dict(zip(names, means, strict=True)), **found}
+
+
+def _average(values: list[float]) -> float:
+    return round(sum(values) / len(values), 5) if values else math.nan
 
 
 def _line(recipe: Recipe, row: dict[str, float], seconds: float) -> str:

@@ -28,7 +28,7 @@ def pools():
         "gt": documents.gt_pool(TOKENIZER, OUT, 1200, 0),
         "succ": documents.succ_pool(TOKENIZER, OUT, 0),
         "vb": documents.vb_pool(TOKENIZER, OUT, 600, 0),
-        "binding": binding.binding_pool(TOKENIZER, OUT, 600, 0),
+        "binding": binding.binding_pool(TOKENIZER, OUT.train, 600, 0),
     }
 
 
@@ -98,7 +98,7 @@ def test_in_random_text_only_what_follows_a_repeated_token_counts():
 
 
 def test_held_out_words_take_part_in_other_relations():
-    pool = binding.relation_pool(TOKENIZER, 300, 0)
+    pool = binding.relation_pool(TOKENIZER, LEXICON, 300, 0)
     held = ids_of(OUT.test.names)
     lives = TOKENIZER.convert_tokens_to_ids("lives")
     assert words_of(pool) & held
@@ -107,12 +107,13 @@ def test_held_out_words_take_part_in_other_relations():
 
 
 def test_sentences_fit_and_hold_held_out_words_too():
-    pool = filler.sentence_pool(TOKENIZER, 400, 0, length=64)
+    pool = filler.sentence_pool(TOKENIZER, LEXICON, 400, 0, length=64)
     assert all(len(document.ids) <= 64 for document in pool)
     assert words_of(pool) & ids_of(OUT.test.names) and words_of(pool) & ids_of(OUT.test.cities)
     assert TOKENIZER.unk_token_id not in words_of(pool)
 
 
 def test_the_same_seed_gives_the_same_documents():
-    assert binding.binding_pool(TOKENIZER, OUT, 30, 4) == binding.binding_pool(TOKENIZER, OUT, 30, 4)
-    assert binding.binding_pool(TOKENIZER, OUT, 30, 4) != binding.binding_pool(TOKENIZER, OUT, 30, 5)
+    first, again, other = (binding.binding_pool(TOKENIZER, OUT.train, 30, seed) for seed in (4, 4, 5))
+    assert first == again
+    assert first != other
