@@ -112,3 +112,23 @@ def test_known_outcomes_are_not_measured_again(run: Any, small: list[str], tmp_p
     assert first["timing"]["cached_conditions"] == 0
     assert second["timing"]["cached_conditions"] == second["timing"]["conditions"] > 0
     assert second["screens"] == first["screens"]
+
+
+def test_few_custom_prompts_do_not_need_the_kinds_they_cannot_give(
+    run: Any, small: list[str], tmp_path: Path
+) -> None:
+    names = ["Mary", "John", "Robert", "Michael", "William", "David", "Richard", "Thomas", "Linda", "Susan"]
+    lines = [{"prompt": f"{name} lives in", "target": " Paris", "distractor": " Rome"} for name in names]
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = [a for a in small if not a.startswith("task.")]
+    done = run(*asked, "task=custom", f"task.path={path}", "ablation=zero", "screen.k=1", "tracking=off")
+    assert done.returncode == 0, done.stderr
+    (folder,) = job_folders(tmp_path)
+    notes = json.loads((folder / "result.json").read_text())["notes"]
+    assert any("sensitivity to ablation=mean was not measured" in note for note in notes), notes
+
+
+def test_a_sweep_over_thresholds_is_refused(run: Any, small: list[str]) -> None:
+    done = run("-m", *small, "tracking=off", "taxonomy.alpha=0.05,0.01")
+    assert done.returncode != 0 and "one taxonomy a sweep" in done.stderr
