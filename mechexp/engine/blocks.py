@@ -40,7 +40,8 @@ class Block:
 
     def first(self, positions: str) -> int:
         """The first position that an intervention at ``positions`` touches in any prompt."""
-        return 0 if positions == "all" else int(self.places[positions].min())
+        known = {"all": 0, "end": self.length - 1}
+        return known[positions] if positions in known else int(self.places[positions].min())
 
 
 def make_block(prompts: PromptSet, indices: np.ndarray, names: Iterable[str], device: torch.device) -> Block:

@@ -14,7 +14,7 @@ from mechexp.engine.condition import Condition
 from mechexp.engine.memory import Budget
 from mechexp.engine.plain import Emit
 from mechexp.engine.resume import Resumer
-from mechexp.engine.values import Values
+from mechexp.engine.values import Values, is_sourced
 from mechexp.models.loaded import LoadedModel
 from mechexp.tasks.prompts import PromptSet
 
@@ -41,7 +41,10 @@ class FastRoute:
         """Evaluate every condition on every prompt, calling ``emit`` for each condition and block."""
         starts = len({path[0].layer for path in map(path_of, conditions) if path})
         tails = any(e.positions != "all" for c in conditions for e in c.all_edits)
-        most = {t: self._budget.prompts(t, starts, tails, len(conditions)) for t in prompts.buckets()}
+        read = [e for c in conditions for e in c.all_edits if is_sourced(e)]
+        sources = len({(e.layer, e.head is None, str(id(e.value))) for e in read})
+        count = len(conditions)
+        most = {t: self._budget.prompts(t, starts, tails, sources, count) for t in prompts.buckets()}
         for indices in split(prompts, most):
             self.run_block(prompts, indices, conditions, values, emit)
 

@@ -88,10 +88,19 @@ class Budget:
         sizes = Sizes.of(loaded)
         return cls(memory_bytes, sizes, tokens, loaded.n_layers, loaded.is_parallel, repeats)
 
-    def prompts(self, length: int, starts: int, tails: bool, conditions: int) -> int:
-        """Prompts a block: their clean activations fit, and enough states go through together."""
+    def prompts(self, length: int, starts: int, tails: bool, sources: int, conditions: int) -> int:
+        """Prompts a block: their clean activations fit, and enough states go through together.
+
+        Args:
+            length: Tokens a prompt.
+            starts: Layers that conditions begin at.
+            tails: Whether some conditions need keys and values of the clean run.
+            sources: Sites whose values are read from other prompts.
+            conditions: How many conditions there are.
+        """
         keys = self.n_layers * self.sizes.keys if tails else 0
-        clean = length * ((starts + self.parallel) * (self.sizes.residual + self.sizes.z) + keys)
+        site = self.sizes.residual + self.sizes.z
+        clean = length * ((starts + self.parallel + sources) * site + keys)
         states = min(LEAST_STATES, max(1, conditions))
         by_states = int(SHARE_STATES * self.memory / self._state(length, length))
         fit = min(int(SHARE_CLEAN * self.memory / max(clean, 1)), by_states, self.tokens // (states * length))

@@ -25,6 +25,11 @@ def site_of(edit: Edit) -> Site:
     return ("resid" if edit.head is None else "z", edit.layer)
 
 
+def is_sourced(edit: Edit) -> bool:
+    """Whether the value of ``edit`` is read from a run over other prompts, block by block."""
+    return isinstance(edit.value, PromptSet) or (isinstance(edit.value, str) and edit.value == "resample")
+
+
 def columns(edit: Edit, head_dim: int) -> slice:
     """The columns of the site's W that ``edit`` may change."""
     return slice(None) if edit.head is None else slice(edit.head * head_dim, (edit.head + 1) * head_dim)
@@ -174,7 +179,8 @@ def apply(
             changed += view.numel()
         else:
             at = block.places[edit.positions].to(view.device) - offset
-            if bool((at < 0).any()):
+            # asked of named positions only: on a GPU the question waits for all work under way
+            if offset and edit.positions != "end" and bool((at < 0).any()):
                 raise RuntimeError(f"{edit}: its position is not among those being computed")
             old = view[rows, at]
             view[rows, at] = _changed(old, edit, values[edit.key])

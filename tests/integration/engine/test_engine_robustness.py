@@ -126,7 +126,7 @@ def test_the_budget_bounds_states_prompts_and_logits(family):
     for memory in (1e5, 1e6, 1e7):
         budget = Budget.of(loaded, memory)
         for length in (6, 12):
-            prompts = budget.prompts(length, starts=3, tails=True, conditions=50)
+            prompts = budget.prompts(length, starts=3, tails=True, sources=0, conditions=50)
             clean = 3 * prompts * length * (budget.sizes.residual + budget.sizes.z)
             states = budget.states(prompts, length, length)
             moving = states * prompts * length * budget.sizes.work
