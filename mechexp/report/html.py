@@ -67,6 +67,7 @@ def cell_page(files: CellFiles) -> str:
             n_prompts=len(files.prompts),
             config=files.config,
             rerun=rerun_command(result),
+            rerun_is_whole=isinstance(result.get("overrides"), list),
         )
     )
     return page
@@ -122,6 +123,7 @@ def _screen(files: CellFiles, name: str, row: Mapping[str, Any]) -> dict[str, An
             {"name": f"L{r['layer']}H{r['head']}", **{c: _cell(v) for c, v in r.items()}}
             for r in table.to_dict("records")
         ],
+        "kinds": _kinds(files, name),
         "null": _image(plots / f"null__{name}.png"),
         "singles": _image(plots / f"singles__{name}.png"),
         "head_count": _image(plots / f"head_count__{name}.png"),
@@ -151,6 +153,14 @@ def overlap(screens: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         for a, b in combinations(heads, 2)
         if heads[a] & heads[b]
     ]
+
+
+def _kinds(files: CellFiles, screen: str) -> list[dict[str, Any]]:
+    """Δ of a circuit under every kind of ablation it was measured with, the cell's own first."""
+    frame, clean = files.conditions, files.result["clean"]
+    rows = frame[(frame["screen"] == screen) & (frame["role"] == "circuit")]
+    metrics = [m for m in ("top1", "logit_diff") if numbers.known(clean.get(m))]
+    return [{"kind": r["kind"], **{m: r[m] - clean[m] for m in metrics}} for r in rows.to_dict("records")]
 
 
 def _extra(files: CellFiles) -> list[dict[str, Any]]:

@@ -51,13 +51,13 @@ def result_table(rows: Iterable[ScreenRow], title: str = "") -> Table:
         title=title or None, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left", pad_edge=False
     )
     table.add_column("task\nmodel", overflow="fold", max_width=13)
-    table.add_column("screen\nheads", overflow="fold", min_width=14, max_width=24, ratio=2)
+    table.add_column("screen\nheads", overflow="fold", min_width=14, max_width=24, ratio=1)
     table.add_column("Δtop-1\n(pp)", justify="right", no_wrap=True)
     table.add_column("Δlogit-diff\n[95 % CI]", justify="right", no_wrap=True)
     table.add_column("null mean\n± sd", justify="right", no_wrap=True)
     table.add_column("p", justify="right", no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column("label\nflags", overflow="fold", min_width=13, max_width=22, ratio=1)
+    table.add_column("label\nflags", overflow="fold", min_width=13, max_width=24, ratio=2)
     for (task, model), group in groupby(rows, key=lambda r: (r.task, r.model)):
         for index, row in enumerate(group):
             table.add_row(Text(f"{task}\n{model}" if index == 0 else ""), *_cells(row))
@@ -72,7 +72,7 @@ def _cells(row: ScreenRow) -> list[Text]:
     if row.taxonomy_top1 not in ("", row.taxonomy):
         label.append(f"\ntop-1: {row.taxonomy_top1}", style="dim")
     if row.flags:
-        label.append("\n" + ", ".join(row.flags), style="dim")
+        label.append("\n" + ", ".join(map(_flag, row.flags)), style="dim")
     screen = Text(row.screen or "–", style="bold")
     if row.heads:
         screen.append("\n" + _heads(row.heads), style="dim")
@@ -86,6 +86,11 @@ def _cells(row: ScreenRow) -> list[Text]:
         Text(ratio(m.get("specificity_logit_diff"))),
         label,
     ]
+
+
+def _flag(name: str) -> str:
+    """A flag of the other metric, broken where a narrow column can break it."""
+    return f"{name.removesuffix('_top1')} (top-1)" if name.endswith("_top1") else name
 
 
 def _heads(text: str) -> str:

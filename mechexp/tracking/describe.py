@@ -12,7 +12,8 @@ from typing import Any
 from mechexp.findings.config import TaxonomyConfig
 from mechexp.models.heads import Head, format_heads
 from mechexp.tracking.masking import mask
-from mechexp.tracking.notes import cell_note, name_of, screen_note
+from mechexp.tracking.notes import cell_note, screen_note
+from mechexp.tracking.notes import name_of as name_of
 
 TAG_LENGTH, PARAM_LENGTH = 8000, 6000
 LEVEL, CELL_KEY, SWEEP_ID, SCREEN = "mechexp.level", "mechexp.cell_key", "mechexp.sweep_id", "mechexp.screen"

@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from factories import HELPS, NONE, STRONG, WEAK, cell_parts, make_cell
 
@@ -158,6 +159,15 @@ def test_a_cell_that_was_not_evaluated_says_why_and_draws_no_effects(tmp_path: P
     page = Page((tmp_path / "report.html").read_text())
     assert "top1 0.14 < 0.2" in page.text
     assert "img" not in page.tags
+
+
+def test_other_kinds_of_ablation_stand_beside_the_cells_own(tmp_path: Path) -> None:
+    parts = cell_parts("pythia", "ioi", {"prev_token": STRONG})
+    frame = parts["conditions"]
+    zero = frame[frame["role"] == "circuit"].assign(kind="zero", logit_diff=5.2 - 1.25)
+    files = write_cell(tmp_path, **{**parts, "conditions": pd.concat([frame, zero])})
+    flat = " ".join(Page(cell_page(files)).text.split())
+    assert re.search(r"mean \(this cell's\) ?−62.0 ?−3.10 ?zero ?−62.0 ?−1.25", flat)
 
 
 def test_shared_heads_are_one_finding_and_shown_as_such() -> None:
