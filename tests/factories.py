@@ -111,7 +111,8 @@ def cell_parts(
             single[f"L{a}H{b}"][metric] - clean[metric] if f"L{a}H{b}" in single else np.nan
             for a, b in zip(frame["layer"], frame["head"], strict=True)
         ]
-    identity = f"{model}/{task}/{seed}"
+    asked = {k: result[k] for k in ("control", "ablation", "screen", "taxonomy", "swept") if k in result}
+    identity = f"{model}/{task}/{seed}/{json.dumps(asked, sort_keys=True)}"
     content = {
         "schema": SCHEMA,
         "mechexp_version": "0.1.0",

@@ -196,6 +196,7 @@ def multiply(root: Path, cells: int) -> None:
             ("params", "task"): ("ioi", "gt", "succ", "vb")[i // 20 % 4],
             ("params", "seed"): str(i // 80),
             ("tags", "mlflow.mechexp.result_id"): f"{i:032x}",
+            ("tags", "mechexp.cell_key"): f"{i:032x}",
         }
         for table, columns in tables.items():
             copies = []

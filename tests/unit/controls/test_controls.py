@@ -19,7 +19,7 @@ CIRCUIT = Circuit("s", (Head(1, 0), Head(0, 3)), "model", "", "", Geometry(2, 8,
 def test_each_choice_draws_with_its_own_settings(path):
     row = yaml.safe_load(path.read_text())
     config = ControlConfig(**row)
-    assert config.name == path.stem
+    assert path.stem in (config.name, f"matched_{config.max_sets}")
     check(config)
     matched = draw(CIRCUIT, control=config.name, max_sets=config.max_sets, exact_limit=config.exact_limit)
     expected = {"matched_random": 49, "exact": 49, "paper": 10, "none": 0}
@@ -28,7 +28,7 @@ def test_each_choice_draws_with_its_own_settings(path):
 
 def test_every_control_has_a_choice_and_every_option_a_field():
     choices = {p.stem for p in CONF.glob("*.yaml")}
-    assert choices == set(CONTROLS)
+    assert choices >= set(CONTROLS)
     names = {f.name for f in fields(ControlConfig)}
     assert all(set(yaml.safe_load(p.read_text())) <= names for p in CONF.glob("*.yaml"))
 
