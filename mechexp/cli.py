@@ -97,10 +97,18 @@ def _job(raw: DictConfig) -> None:
         cfg = OmegaConf.to_object(raw)
         assert isinstance(cfg, Config)
         validate(cfg)
-        OmegaConf.save(raw, folder / "config.yaml", resolve=True)
+        _save_config(raw, folder)
         _run(cfg, folder)
     except Exception as error:
         _record_failure(error, folder, debug=debug)
+
+
+def _save_config(raw: DictConfig, folder: Path) -> None:
+    """Write the resolved config at once, credentials masked: it must be there whatever becomes of the job."""
+    from mechexp.tracking.masking import mask_tree
+
+    plain = mask_tree(OmegaConf.to_container(raw, resolve=True))
+    OmegaConf.save(OmegaConf.create(plain), folder / "config.yaml")
 
 
 def _run(cfg: Config, folder: Path) -> None:
@@ -110,7 +118,8 @@ def _run(cfg: Config, folder: Path) -> None:
     from mechexp.jobs import run_job
 
     sweep = sweeps.parent_of(folder)
-    run_job(cfg, folder, sweep, sweeps.swept(sweep, list(HydraConfig.get().overrides.task)))
+    overrides = list(HydraConfig.get().overrides.task)
+    run_job(cfg, folder, sweep, overrides, sweeps.swept(sweep, overrides))
 
 
 def _record_failure(error: Exception, folder: Path, *, debug: bool) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +33,16 @@ NOT_IDENTITY = ("tracking", "engine", "debug", "resume", "estimate")
 PATHS = {"model": ("path", "device", "device_map"), "screen": ("file",), "task": ("path",)}
 
 
-def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, str]) -> None:
+def run_job(
+    cfg: Config, folder: Path, sweep: Sweep | None, overrides: Sequence[str], swept: Mapping[str, str]
+) -> None:
     """Run one cell and leave its results in ``folder``.
 
     Args:
         cfg: The validated configuration.
         folder: The job's output folder.
         sweep: The sweep it belongs to, if any.
+        overrides: What was given on the command line, for the report's rerun command.
         swept: Overrides that differ between the sweep's jobs.
 
     Raises:
@@ -60,6 +63,7 @@ def run_job(cfg: Config, folder: Path, sweep: Sweep | None, swept: Mapping[str, 
         **cell.result,
         "sweep_id": sweep.sweep_id if sweep else "",
         "swept": dict(swept),
+        "overrides": list(overrides),
         "timing": {**progress.timing, **cell.timing},
     }
     with progress.stage("writing results"):

@@ -66,6 +66,7 @@ class SweepCallback(Callback):
 def _start(config: DictConfig, folder: Path) -> Sweep:
     from mechexp.tracking.config import TrackingConfig
     from mechexp.tracking.files import told, write_json
+    from mechexp.tracking.masking import mask_tree
     from mechexp.tracking.sweep import open_sweep
 
     with told(folder, "make the sweep's folder"):
@@ -77,7 +78,7 @@ def _start(config: DictConfig, folder: Path) -> Sweep:
     command = sys.argv[1:]
     run_id = open_sweep(TrackingConfig(**tracking), sweep_id=sweep_id, folder=folder, command=command)
     sweep = Sweep(sweep_id, str(folder), command, run_id, tracking, taxonomy)
-    write_json(folder / SWEEP_FILE, asdict(sweep))
+    write_json(folder / SWEEP_FILE, mask_tree(asdict(sweep)))
     return sweep
 
 
@@ -98,7 +99,7 @@ def _show(joint: "Joint") -> None:
     found = grids(flat) if flat else []
     for grid in found:
         if len(found) > 1:
-            console.print(f"[bold]{grid.setting}[/]")
+            console.print(grid.setting, style="bold", markup=False)
         show_grid(grid, console)
     print(f"Sweep: {page}   (all screens, labelled jointly: python -m mechexp.compare)")
 
