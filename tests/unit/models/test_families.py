@@ -7,7 +7,7 @@ import copy
 
 import pytest
 import torch
-from conftest import FAMILIES, GROUPED, HEADS, KV_HEADS, LAYERS, VOCAB, WIDTH
+from micro_models import FAMILIES, GROUPED, HEADS, KV_HEADS, LAYERS, VOCAB, WIDTH
 
 from mechexp.models.attention import attention_rows
 from mechexp.models.hooks import capture_z, edit_z

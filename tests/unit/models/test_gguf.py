@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import micro_stock_model, micro_tokenizer
+from micro_models import micro_stock_model, micro_tokenizer
 
 from mechexp.errors import UserError
 from mechexp.models import gguf, load_model, release_models

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import FAMILIES, micro_stock_model, micro_tokenizer
+from micro_models import FAMILIES, micro_stock_model, micro_tokenizer
 
 from mechexp.errors import UserError
 from mechexp.models.heads import Geometry
