@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench ui docs clean
+.PHONY: help setup demo test lint bench bench-gpu ui clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,6 +34,13 @@ lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: setup ## the engine against plain hooks, transformer-lens and nnsight (installs them first)
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[bench]"
+	$(BIN)/python -m benchmarks.run
+
+bench-gpu: setup ## full-size shapes of pythia, olmo and olmoe on one GPU, in under ten minutes
+	$(BIN)/python -m benchmarks.gpu
 
 ui: setup ## MLflow UI on the local store (ROOT=mlruns PORT=5000)
 	@test -f $(or $(ROOT),mlruns)/mlflow.db || { echo "no results in $(or $(ROOT),mlruns): run make demo first"; exit 1; }
