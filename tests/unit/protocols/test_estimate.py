@@ -122,8 +122,8 @@ def test_a_job_only_tells_its_cost(micro_folder, tmp_path: Path, capsys: pytest.
 
     cfg = grid_cell(max_sets=10)
     cfg.estimate = True
-    run_job(cfg, tmp_path, None, {})
-    run_job(cfg, tmp_path, None, {})
+    run_job(cfg, tmp_path, None, [], {})
+    run_job(cfg, tmp_path, None, [], {})
     tell_estimates()
     text = capsys.readouterr().out
     assert text.count("Estimated cost") == 1 and text.count("pythia") == 2 and "all" in text
