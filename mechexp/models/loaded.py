@@ -93,8 +93,10 @@ class LoadedModel:
 
     @property
     def is_moe(self) -> bool:
-        """Whether any layer routes tokens to experts."""
-        return any(self.router(layer) is not None for layer in range(self.n_layers))
+        """Whether any layer routes tokens to several experts; a router to a single one is a dense MLP."""
+        config = self.model.config
+        experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
+        return experts != 1 and any(self.router(layer) is not None for layer in range(self.n_layers))
 
     @property
     def is_parallel(self) -> bool:

@@ -25,7 +25,7 @@ def role_of(k: int, *, null: bool = False) -> str:
 
 
 def ranking(screened: Screened, screen: str, *, filtered: bool) -> list[Head]:
-    """All heads that a screen may pick, best first; the same order as its circuit's."""
+    """All heads by a screen's score, best first, as ``screen.select=top_k`` ranks them: no threshold."""
     table = screened.heads[screened.heads["spectral_top"]] if filtered else screened.heads
     order = np.argsort(-table[f"{screen}_score"].to_numpy(), kind="stable")
     rows = table[["layer", "head"]].to_numpy()[order]
@@ -40,6 +40,12 @@ def head_count_parts(screened: Screened, cfg: Config) -> list[Part]:
     """
     parts: list[Part] = []
     for circuit in screened.circuits if cfg.protocol.head_counts else ():
+        if f"{circuit.screen}_score" not in screened.heads:
+            raise UserError(
+                f"protocol.head_counts with screen={cfg.screen.name}",
+                expected="a screen that ranks heads: the heads of this circuit were given, not scored",
+                todo="leave protocol.head_counts out",
+            )
         ranked = ranking(screened, circuit.screen, filtered=bool(cfg.screen.filter))
         for k in counts_within(len(ranked), cfg.protocol.head_counts):
             parts += _parts_of(circuit, ranked[:k], k, screened, cfg)

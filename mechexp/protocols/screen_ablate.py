@@ -151,8 +151,8 @@ def grow_nulls(
                 needed=finding.logit_diff.tested.needed,
             )
             if growth.done:
-                if len(null.sets) > len(nulls[circuit.screen].sets):
-                    meter.notes.append(f"{circuit.screen}: control.adaptive {growth.reason}")
+                # said also where nothing grew: an option must not be ignored in silence
+                meter.notes.append(f"{circuit.screen}: control.adaptive {growth.reason}")
                 break
             grown[circuit.screen] = extend(
                 null, circuit, growth.sets, seed=cfg.seed, match_on=c.match_on, bos_heads=screened.sinks

@@ -46,7 +46,7 @@ class ScreenInputs:
 
     @property
     def length(self) -> int:
-        """Tokens of a random sequence: as asked, else as suits the model, never beyond its context."""
+        """Tokens of a random sequence: as asked (refused beyond the context), else as suits the model."""
         if self.cfg.length:
             return self.cfg.length
         context = getattr(self.loaded.model.config, "max_position_embeddings", None)
