@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from mechexp import sweeps
 from mechexp.errors import UserError
 from mechexp.paths import conf_dir
+from mechexp.plugins import config_folders, load_plugins
 from mechexp.schema import Config, register, validate
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def main() -> None:
     try:
         refuse_merged_choices(sys.argv[1:])
         sys.argv[1:] = prefer_given(sys.argv[1:])
+        load_plugins(config_folders(sys.argv[1:]))
         register()
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(_job)()
     except UserError as error:
@@ -117,6 +119,7 @@ def _run(cfg: Config, folder: Path) -> None:
 
     from mechexp.jobs import run_job
 
+    load_plugins()  # a worker of a parallel launcher has not been through main
     sweep = sweeps.parent_of(folder)
     overrides = list(HydraConfig.get().overrides.task)
     run_job(cfg, folder, sweep, overrides, sweeps.swept(sweep, overrides))

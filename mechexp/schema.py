@@ -4,12 +4,14 @@ Importing this module must stay fast: no torch, mlflow or transformers.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from mechexp.config import AblationConfig, ModelConfig, ProtocolConfig, ScreenConfig, TaskConfig
 from mechexp.controls.config import ControlConfig
 from mechexp.engine.config import EngineConfig
 from mechexp.errors import UserError
 from mechexp.findings.config import TaxonomyConfig
+from mechexp.paths import conf_dir
 from mechexp.tasks import TASKS
 from mechexp.tracking.config import TrackingConfig
 
@@ -61,6 +63,23 @@ def register() -> None:
     store.store(name="schema", node=Config)
     for name, task in TASKS.items():
         store.store(group="schema/task", name=name, node=task.config_class)
+    for (group, name), node in without_file().items():
+        store.store(group=group, name=name, node=node)
+
+
+def without_file() -> dict[tuple[str, str], Any]:
+    """Tasks, screens and controls that plugins have registered: choices without a file in ``conf``.
+
+    Returns:
+        The options of each, by config group and name. A YAML file of that name in a config folder goes first.
+    """
+    from mechexp.controls.registry import CONTROLS
+    from mechexp.screens.registry import SCREENS
+
+    nodes: dict[tuple[str, str], Any] = {("task", name): task.config_class for name, task in TASKS.items()}
+    nodes |= {("screen", name): ScreenConfig(name=name) for name in SCREENS}
+    nodes |= {("control", name): ControlConfig(name=name) for name in CONTROLS}
+    return {key: node for key, node in nodes.items() if not (conf_dir() / key[0] / f"{key[1]}.yaml").is_file()}
 
 
 def validate(cfg: Config) -> None:

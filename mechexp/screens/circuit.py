@@ -51,6 +51,10 @@ class Circuit:
         """Layers in the order in which the circuit first names them."""
         return tuple(dict.fromkeys(h.layer for h in self.heads))
 
+    def pairs(self) -> list[tuple[int, int]]:
+        """The heads as ``[(layer, head)]``, best first: the form that TransformerLens notebooks use."""
+        return [(h.layer, h.head) for h in self.heads]
+
     def save(self, path: Path) -> None:
         """Write the circuit as JSON, heads as ``L1H3``."""
         g = self.geometry
