@@ -81,7 +81,7 @@ def from_local(settings: ModelSettings) -> StockModel:
 
 @SOURCES.register("zoo")
 def from_zoo(settings: ModelSettings) -> StockModel:
-    """A small model that ships with mechexp."""
+    """A small model that ships with mechexp; ``model.revision=step_300`` names one of its checkpoints."""
     from mechexp.models.stock import from_folder
 
     folder = shipped_folder(settings)
@@ -92,7 +92,20 @@ def from_zoo(settings: ModelSettings) -> StockModel:
             where=settings.where,
             expected=f"one of {', '.join(have) or 'none'}",
         )
-    return from_folder(folder, settings, id=folder.name)
+    place = _checkpoint(folder, settings) if settings.revision else folder
+    return from_folder(place, settings, id=folder.name)
+
+
+def _checkpoint(folder: Path, settings: ModelSettings) -> Path:
+    """The folder of a shipped model's earlier weights."""
+    have = sorted(p.parent.name for p in folder.glob("checkpoints/*/config.json"))
+    if settings.revision not in have:
+        raise UserError(
+            f"{folder.name} has no checkpoint {settings.revision!r}",
+            where=settings.where,
+            expected=f"one of {', '.join(have) or 'none'}, or no revision for the last weights",
+        )
+    return folder / "checkpoints" / settings.revision
 
 
 @SOURCES.register("wheel")

@@ -1,16 +1,15 @@
-"""The stock ``transformers`` classes behind the zoo's models, at a small size: 4 layers of 8 heads.
+"""The stock ``transformers`` classes behind the zoo's models, at a small size.
 
-Eight heads of 16 rather than four of 32: a null of matched random heads needs spare heads in every layer. The
-rotary base stays at the stock 10000: with 100, a head of 16 keeps two frequencies that turn slowly enough to
-match equal tokens over the length of a text.
+Heads of 24, so that position and content have room in each, and eight a layer, so that a null of matched
+random heads has spare ones. The rotary base is the stock one.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-LAYERS, HEADS, WIDTH, CONTEXT = 4, 8, 128, 128
+LAYERS, HEADS, WIDTH, CONTEXT = 4, 8, 192, 128
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-EXPERTS, ACTIVE, EXPERT_WIDTH = 8, 2, 96
+EXPERTS, ACTIVE, EXPERT_WIDTH = 8, 2, 64
 
 
 def config_for(name: str, vocab_size: int, pad: int) -> Any:

@@ -1,4 +1,4 @@
-"""Binding text: one to four people, each with something, then one to four of them again; each answer counts.
+"""Binding text: one to four people, each with something, then four questions about them; each answer counts.
 
 Prompts of two people and one question alone stay at chance for thousands of steps.
 """
@@ -13,7 +13,7 @@ from mechexp.zoo.documents import ANSWER, TEXT, Document, Pool
 from mechexp.zoo.filler import lists_of
 from mechexp.zoo.wordings import RELATIONS, RESIDENCE
 
-MOST = 4
+MOST, QUESTIONS = 4, 4
 
 
 def binding_pool(tokenizer: Any, lexicon: Lexicon, n: int, seed: int) -> Pool:
@@ -35,11 +35,11 @@ def _pool(
     for _ in range(n):
         wording = wordings[int(rng.integers(len(wordings)))]
         field = next(name for name in words if name != "name" and f"{{{name}}}" in wording)
-        pairs, questions = (int(k) for k in rng.integers(1, MOST + 1, size=2))
+        pairs = int(rng.integers(1, MOST + 1))
         names, things = rng.permutation(words["name"])[:pairs], rng.permutation(words[field])[:pairs]
-        facts = [*range(pairs), *(int(i) for i in rng.integers(0, pairs, size=questions))]
+        facts = [*range(pairs), *(int(i) for i in rng.integers(0, pairs, size=QUESTIONS))]
         texts.append(" ".join(wording.format(**{"name": names[i], field: things[i]}) for i in facts))
-        answers.append(range(pairs, pairs + questions))
+        answers.append(range(pairs, pairs + QUESTIONS))
     rows = tokenizer(texts, add_special_tokens=False)["input_ids"]
     return tuple(_document(row, asked) for row, asked in zip(rows, answers, strict=True))
 

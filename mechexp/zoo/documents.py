@@ -18,8 +18,9 @@ from mechexp.tasks.vb import VbConfig
 from mechexp.tasks.words import SERIES
 from mechexp.zoo.heldout import HeldOut
 
-ANSWER, COPY, TEXT, NOISE = 1.0, 0.4, 0.3, 0.0
-"""Loss weights: of an answer, a repeated segment, other text, and tokens that nothing can predict."""
+ANSWER, COPY, TEXT, NOISE = 1.0, 0.4, 0.1, 0.0
+"""Loss weights: of an answer, a repeated segment, other text (partly names, which nothing predicts), and
+tokens that nothing predicts."""
 
 SUCC_LENGTHS = tuple(range(2, 9))
 SUCC_SEPARATORS = (" ", ", ")
@@ -85,9 +86,14 @@ def succ_pool(tokenizer: Any, out: HeldOut, seed: int) -> Pool:
                     continue
                 prompts = make_prompts(cfg, tokenizer, lexicon=out.train)
                 kept = prompts.take([i for i, text in enumerate(prompts.texts) if not out.holds_run(text)])
-                found = _answered(kept, rng)
+                found = [_all_counting(document) for document in _answered(kept, rng)]
                 documents += found * max(1, round(40 / len(found)))
     return tuple(documents)
+
+
+def _all_counting(document: Document) -> Document:
+    """Every item of a series but the first is an answer to those before it."""
+    return Document(document.ids, (0.0, *[COPY] * (len(document.ids) - 2), ANSWER))
 
 
 def vb_pool(tokenizer: Any, out: HeldOut, n: int, seed: int) -> Pool:

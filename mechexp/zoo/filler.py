@@ -10,6 +10,9 @@ from mechexp.tasks.words import Lexicon
 from mechexp.zoo.documents import COPY, NOISE, TEXT, Document, Pool
 from mechexp.zoo.wordings import FILLERS
 
+ECHOES = 0.7
+"""Share of the tokens of an echoing text that are echoes."""
+
 
 def lists_of(lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
     """The words that may stand in each field of a wording."""
@@ -44,7 +47,7 @@ def sentence_pool(tokenizer: Any, lexicon: Lexicon, n: int, seed: int, *, length
 
 
 def random_pool(vocabulary: Sequence[int], n: int, seed: int, *, length: int) -> Pool:
-    """Random tokens: a segment that comes twice with anything before and between, or one repeated to the end.
+    """Random tokens: a segment that comes twice, one repeated to the end, or echoes from a fixed distance.
 
     Half of the documents fill ``length``, as the sequences of the attention screens do.
     """
@@ -52,11 +55,13 @@ def random_pool(vocabulary: Sequence[int], n: int, seed: int, *, length: int) ->
     documents = []
     for i in range(n):
         total = length if i % 2 else int(rng.integers(8, length + 1))
-        documents.append(_twice(vocabulary, total, rng) if i % 4 < 2 else _periodic(vocabulary, total, rng))
+        kind = (_twice, _periodic, _echo)[int(rng.integers(3))]
+        documents.append(kind(vocabulary, total, rng))
     return tuple(documents)
 
 
 def _twice(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> Document:
+    """A segment, with anything before it, and the same segment after anything between."""
     size = int(rng.integers(2, total // 2 + 1))
     before = int(rng.integers(0, total - 2 * size + 1))
     draw = [int(t) for t in rng.choice(vocabulary, size=total - size)]
@@ -64,12 +69,23 @@ def _twice(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> D
 
 
 def _periodic(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> Document:
-    """A segment of at least three different tokens, over and over: its second round can be predicted."""
-    size = int(rng.integers(3, max(4, total // 2)))
+    """A segment of different tokens over and over; lengths are spread evenly on a logarithmic scale."""
+    size = int(np.exp(rng.uniform(np.log(2), np.log(max(3, total // 2)))))
     segment = [int(t) for t in rng.choice(vocabulary, size=size, replace=False)]
     ids = (segment * (total // size + 1))[:total]
     known = size + 1
     return Document(tuple(ids), (0.0, *[NOISE] * (known - 1), *[COPY] * (total - known)))
+
+
+def _echo(vocabulary: Sequence[int], total: int, rng: np.random.Generator) -> Document:
+    """Most tokens repeat the one two to four places earlier: why heads form that look back so far."""
+    distance = int(rng.integers(2, 5))
+    ids = [int(t) for t in rng.choice(vocabulary, size=total)]
+    weights = [NOISE] * total
+    for at in range(distance, total):
+        if rng.random() < ECHOES:
+            ids[at], weights[at] = ids[at - distance], COPY
+    return Document(tuple(ids), tuple(weights))
 
 
 def _sentence(rng: np.random.Generator, lists: Mapping[str, tuple[str, ...]]) -> str:

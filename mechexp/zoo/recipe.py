@@ -7,14 +7,14 @@ from typing import Any
 from mechexp.errors import UserError
 
 SHARES: Mapping[str, float] = {
-    "ioi": 0.22,
-    "gt": 0.12,
+    "ioi": 0.20,
+    "gt": 0.06,
     "succ": 0.16,
     "vb": 0.05,
-    "binding": 0.18,
-    "relations": 0.12,
-    "sentences": 0.10,
-    "random": 0.13,
+    "binding": 0.22,
+    "relations": 0.10,
+    "sentences": 0.05,
+    "random": 0.16,
 }
 """Share of each kind among the documents."""
 
@@ -33,6 +33,8 @@ class Recipe:
         embedding_scale: Standard deviation of the first embeddings. The stock 0.02 is small against the
             optimizer's steps: words of one kind, which all get the same push, would be hard to tell apart.
         unembedding_scale: Standard deviation of the first unembedding, a copy of the embeddings.
+        match_scale: Size of the first query and key weights, which are equal: orthonormal rows times this.
+        carry_scale: Size of the first map from values to outputs, a projection times this.
         muon_rate: Peak learning rate of Muon, for the matrices inside the layers.
         adamw_rate: Peak learning rate of AdamW, for all other weights.
         warmup: Steps of linear warm-up; a cosine down to a twentieth follows.
@@ -53,10 +55,12 @@ class Recipe:
     rows: int = 32
     length: int = 64
     pool: int = 6_000
-    embedding_scale: float = 0.5
+    embedding_scale: float = 0.7
     unembedding_scale: float = 0.06
-    muon_rate: float = 0.01
-    adamw_rate: float = 2e-3
+    match_scale: float = 0.7
+    carry_scale: float = 0.5
+    muon_rate: float = 0.006
+    adamw_rate: float = 7e-4
     warmup: int = 50
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
@@ -65,7 +69,7 @@ class Recipe:
     checkpoints: tuple[int, ...] = (100, 300, 1000)
     curve_every: int = 100
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
-    common: float = 0.6
+    common: float = 0.3
 
     def as_json(self) -> dict[str, Any]:
         """All settings, for ``recipe.json``."""

@@ -17,6 +17,7 @@ from mechexp.zoo import documents
 from mechexp.zoo.architectures import config_for
 from mechexp.zoo.evaluation import TASKS, accuracies, held_out_prompts
 from mechexp.zoo.firstweights import prepare
+from mechexp.zoo.muon import Muon
 from mechexp.zoo.packing import Batch, batches
 from mechexp.zoo.pools import make_pools, shares_of
 from mechexp.zoo.recipe import Recipe
@@ -100,16 +101,14 @@ def rate_at(step: int, recipe: Recipe) -> float:
 
 
 def make_optimizers(model: Any, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the layers, AdamW for embeddings, norms, biases and stacks of experts."""
+    """Muon for the matrices inside the layers, experts' too; AdamW for embeddings, norms and biases."""
     outer = {
         id(p) for m in (model.get_input_embeddings(), model.get_output_embeddings()) for p in m.parameters()
     }
-    inner = [p for p in model.parameters() if p.ndim == 2 and id(p) not in outer]
+    inner = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in outer]
     taken = {id(p) for p in inner}
     rest = [p for p in model.parameters() if id(p) not in taken]
-    muon = torch.optim.Muon(
-        inner, lr=recipe.muon_rate, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
+    muon = Muon(inner, lr=recipe.muon_rate, weight_decay=recipe.weight_decay)
     adamw = torch.optim.AdamW(rest, lr=recipe.adamw_rate, betas=recipe.betas, weight_decay=0.0, fused=True)
     return [muon, adamw]
 

@@ -87,14 +87,19 @@ def test_binding_answers_are_the_cities_of_the_asked(pools):
             assert home.setdefault(name, city) == city
 
 
-def test_in_random_text_only_what_follows_a_repeated_token_counts():
-    pool = filler.random_pool(range(2, 400), 60, 0, length=64)
+def test_in_random_text_only_what_follows_a_repeated_token_or_echoes_counts():
+    pool = filler.random_pool(range(2, 400), 90, 0, length=64)
     assert {len(document.ids) for document in pool} >= {64}
+    kinds = {"repeats": 0, "echoes": 0}
     for document in pool:
-        pairs = list(pairwise(document.ids))
+        ids, pairs = document.ids, list(pairwise(document.ids))
         counted = [t for t, weight in enumerate(document.weights) if weight]
         assert counted and {document.weights[t] for t in counted} == {documents.COPY}
-        assert all(pairs[t - 1] in pairs[: t - 1] for t in counted)
+        repeats = all(pairs[t - 1] in pairs[: t - 1] for t in counted)
+        echoes = any(all(ids[t] == ids[t - back] for t in counted) for back in (2, 3, 4))
+        assert repeats or echoes
+        kinds["repeats" if repeats else "echoes"] += 1
+    assert min(kinds.values()) >= 15
 
 
 def test_held_out_words_take_part_in_other_relations():
