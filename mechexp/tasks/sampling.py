@@ -32,9 +32,10 @@ def wanted(n: int, possible: int, *, task: str) -> int:
     if n == -1:
         if possible > MAX_ALL:
             raise UserError(
-                f"all prompts of this task would be {possible}",
+                f"this task can make {possible:,} different prompts, too many to run them all",
                 where=where,
-                expected=f"a number from 2 to {possible}",
+                expected=f"-1 (all) only where there are at most {MAX_ALL:,}",
+                todo="say how many you want, for example task.n=500",
             )
         return possible
     if n < 2:

@@ -55,7 +55,7 @@ def random_pool(vocabulary: Sequence[int], n: int, seed: int, *, length: int) ->
     documents = []
     for i in range(n):
         total = length if i % 2 else int(rng.integers(8, length + 1))
-        kind = (_twice, _periodic, _echo)[int(rng.integers(3))]
+        kind = (_twice, _twice, _periodic, _periodic, _echo)[int(rng.integers(5))]
         documents.append(kind(vocabulary, total, rng))
     return tuple(documents)
 

@@ -13,12 +13,19 @@ FILLERS = (
 """Each field at most once in a sentence; ``mechexp.zoo.filler`` says which list fills it."""
 
 RELATIONS = (
+    "{name} {city}.",
+    "{name} {object}.",
+    "{name} in {city}.",
+    "{name} has {object}.",
     "{name} flew to {city}.",
     "{name} works near {city}.",
     "{name} has a {object}.",
     "{name} owns the {place}.",
 )
-"""Facts about people, other than the one of ``vb``; binding text asks for the second field."""
+"""Facts about people, other than the one of ``vb``; binding text asks for the second field.
+
+The short ones come first to a model: with nothing between, plain induction answers them.
+"""
 
 RESIDENCE = "{name} lives in {city}."
 """The sentence of ``vb``; in training it is said of training names and cities only."""

@@ -216,3 +216,21 @@ def test_a_failed_load_keeps_nothing(folder):
         with pytest.raises(UserError):
             load_model(folder)
     assert not loading._kept
+
+
+def test_settings_are_the_fields_of_the_config_with_its_defaults():
+    from dataclasses import MISSING, fields
+
+    from mechexp.config import ModelConfig
+    from mechexp.models.settings import ModelSettings, from_config
+
+    assert [f.name for f in fields(ModelSettings)] == [f.name for f in fields(ModelConfig)]
+    frozen = from_config(ModelConfig(name="x"))
+    for field in fields(ModelSettings):
+        if field.default is not MISSING:
+            assert getattr(frozen, field.name) == field.default, field.name
+
+
+def test_a_checkpoint_that_a_shipped_model_lacks_is_refused():
+    with pytest.raises(UserError, match="has no checkpoint 'step_7'"):
+        load_model("tiny_olmo", revision="step_7")
