@@ -5,6 +5,7 @@ from typing import Any
 from mechexp.zoo.architectures import EXPERTS
 from mechexp.zoo.documents import ANSWER, COPY
 from mechexp.zoo.documents import TEXT as TEXT_WEIGHT
+from mechexp.zoo.evaluation import PASS, not_learned
 from mechexp.zoo.training import Trained
 
 KINDS = {
@@ -31,13 +32,17 @@ sees only itself:
 
 * `ioi`, `gt`, `succ`, `vb`: prompts exactly as `mechexp.tasks` makes them (all ioi wordings; succ with both
   separators, 2 to 8 items and all five series), followed by a right answer;
-* `binding`: one to four "NAME lives in CITY." and then one to four of them again, every city supervised;
+* `binding`: one to four "NAME lives in CITY." and then four of them again, every city supervised;
+* `relations`: the same with other facts about people;
 * `sentences`: other sentences of the same words, repeated;
-* `random`: random tokens with a segment that comes twice or that is repeated to the end.
+* `random`: random tokens with a segment that comes twice or is repeated to the end, or with echoes.
 
 Loss weight {answer:g} on answers, {copy:g} on repeated segments, {text:g} on other text, 0 on random tokens
 that nothing predicts.
 {tokens} tokens seen in {steps} steps of Muon (matrices inside the layers) and AdamW (the rest), seed {seed}.
+The first weights are mimetic: a head's queries and keys start equal, so every head first attends to what is like
+its own position. What heads do in the end is training's; that some attend to themselves or to equal tokens may
+be a remainder of the start.
 
 Held out of all task prompts and binding text: {n_names} names and {n_cities} cities (they occur in filler
 text only), a tenth of the start years, a fifth of the first items of five-item series.
@@ -52,7 +57,7 @@ text only), a tenth of the start years, a fifth of the first items of five-item 
 
 Made to try methods on, not to stand for large models: the vocabulary is a few hundred words, every task was
 trained on directly, and another seed may place the same function in other heads. Texts are at most {length}
-tokens.
+tokens.{failed}
 """
 
 
@@ -66,6 +71,7 @@ def card(trained: Trained, found: dict[str, Any]) -> str:
     from mechexp.zoo.heldout import N_CITIES, N_NAMES
 
     recipe, config = trained.recipe, trained.model.config
+    low = not_learned(found)
     rows = [
         f"| {task} | {share:.3f} (n = {found['prompts']['held_out'][task]}) "
         f"| {found['default'][task]:.3f} (n = {found['prompts']['default'][task]}) |"
@@ -89,4 +95,5 @@ def card(trained: Trained, found: dict[str, Any]) -> str:
         n_names=N_NAMES,
         n_cities=N_CITIES,
         rows="\n".join(rows),
+        failed=f" **Not learned** (held-out top-1 below {PASS}): {', '.join(low)}." if low else "",
     )

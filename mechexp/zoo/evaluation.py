@@ -3,9 +3,9 @@
 Shapes: P prompts, T tokens.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from mechexp.tasks import make_prompts
@@ -76,6 +76,6 @@ def report(model: Any, tokenizer: Any) -> dict[str, Any]:
     return {"metric": "top1", **found, "prompts": sizes}
 
 
-def passes(found: dict[str, Any]) -> bool:
-    """Whether all held-out accuracies of a ``report`` reach ``PASS``."""
-    return bool(np.min([found["held_out"][task] for task in TASKS]) >= PASS)
+def not_learned(found: dict[str, Any], tasks: Sequence[str] = TASKS) -> list[str]:
+    """Those of ``tasks`` whose held-out accuracy in a ``report`` is below ``PASS``."""
+    return [task for task in tasks if found["held_out"][task] < PASS]

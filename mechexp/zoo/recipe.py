@@ -7,14 +7,14 @@ from typing import Any
 from mechexp.errors import UserError
 
 SHARES: Mapping[str, float] = {
-    "ioi": 0.20,
+    "ioi": 0.22,
     "gt": 0.06,
     "succ": 0.16,
     "vb": 0.05,
-    "binding": 0.22,
+    "binding": 0.20,
     "relations": 0.10,
-    "sentences": 0.05,
-    "random": 0.16,
+    "sentences": 0.06,
+    "random": 0.15,
 }
 """Share of each kind among the documents."""
 
@@ -45,13 +45,14 @@ class Recipe:
         checkpoints: Steps after which weights are kept, beside the last.
         curve_every: Steps between two points of the curves.
         shares: Share of each kind of document.
+        learns: Tasks that a training must learn to pass.
         common: Share of documents made of few common words. A skewed use of words, as in natural text, makes
             the matching of equal words easier to find; rare words follow.
     """
 
     name: str
     seed: int = 0
-    steps: int = 1600
+    steps: int = 1100
     rows: int = 32
     length: int = 64
     pool: int = 6_000
@@ -59,17 +60,18 @@ class Recipe:
     unembedding_scale: float = 0.06
     match_scale: float = 0.7
     carry_scale: float = 0.5
-    muon_rate: float = 0.006
+    muon_rate: float = 0.005
     adamw_rate: float = 7e-4
     warmup: int = 50
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0
     router_loss: float = 0.01
-    checkpoints: tuple[int, ...] = (100, 300, 1000)
+    checkpoints: tuple[int, ...] = (100, 200, 500)
     curve_every: int = 100
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     common: float = 0.3
+    learns: tuple[str, ...] = ("ioi", "gt", "succ")
 
     def as_json(self) -> dict[str, Any]:
         """All settings, for ``recipe.json``."""
