@@ -40,9 +40,9 @@ sees only itself:
 Loss weight {answer:g} on answers, {copy:g} on repeated segments, {text:g} on other text, 0 on random tokens
 that nothing predicts.
 {tokens} tokens seen in {steps} steps of Muon (matrices inside the layers) and AdamW (the rest), seed {seed}.
-The first weights are mimetic: a head's queries and keys start equal, so every head first attends to what is like
-its own position. What heads do in the end is training's; that some attend to themselves or to equal tokens may
-be a remainder of the start.
+The first weights are mimetic: a head's queries and keys start equal, so every head first attends to what
+is like its own position. What heads do in the end is training's; that some attend to themselves or to
+equal tokens may be a remainder of the start.
 
 Held out of all task prompts and binding text: {n_names} names and {n_cities} cities (they occur in filler
 text only), a tenth of the start years, a fifth of the first items of five-item series.
