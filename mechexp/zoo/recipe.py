@@ -52,7 +52,7 @@ class Recipe:
 
     name: str
     seed: int = 0
-    steps: int = 1100
+    steps: int = 1300
     rows: int = 32
     length: int = 64
     pool: int = 6_000
@@ -67,7 +67,7 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0
     router_loss: float = 0.01
-    checkpoints: tuple[int, ...] = (100, 200, 500)
+    checkpoints: tuple[int, ...] = (100, 300, 600)
     curve_every: int = 100
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     common: float = 0.3
