@@ -21,6 +21,8 @@ class TextPrompt:
         counterfactual: The same prompt with the answer's information changed, or None.
         spans: Named stretches of ``prompt`` in characters, ``{name: (start, end)}``.
         template: Which wording this is, for robustness checks.
+        operation: What is asked of the operands, by its family's name for it; "" outside families.
+        operands: What the operation is asked of.
     """
 
     prompt: str
@@ -29,6 +31,8 @@ class TextPrompt:
     counterfactual: str | None = None
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     template: str = ""
+    operation: str = ""
+    operands: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The fields of the custom-task JSONL format."""
@@ -42,6 +46,10 @@ class TextPrompt:
         row["spans"] = {k: list(v) for k, v in self.spans.items()}
         if self.template:
             row["template"] = self.template
+        if self.operation:
+            row["operation"] = self.operation
+        if self.operands:
+            row["operands"] = list(self.operands)
         return row
 
 
