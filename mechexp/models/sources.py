@@ -33,7 +33,7 @@ Source = Callable[[ModelSettings], StockModel]
 SOURCES: Registry[Source] = Registry("model source")
 
 # Sources of rooms above this one register themselves on import, which happens when they are first asked for.
-_ELSEWHERE = {"planted": "mechexp.planted.source"}
+_ELSEWHERE = {"planted": "mechexp.planted.source", "planted_kid": "mechexp.planted.kid_source"}
 _SHIPPED = Path(__file__).resolve().parent.parent / "zoo" / "weights"
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from mechexp.models.settings import ModelSettings
 from mechexp.models.sources import SOURCES, StockModel
@@ -21,8 +22,7 @@ def from_planted(settings: ModelSettings) -> StockModel:
         UserError: An option that does not exist or cannot be.
     """
     options = PlantedOptions.read(json.loads(settings.options), settings.where)
-    model = write_model(draw_blueprint(options), settings.attn_implementation)
-    model = model.to(dtype=_dtype(settings.dtype), device=device_of(settings))
+    model = placed(write_model(draw_blueprint(options), settings.attn_implementation), settings)
     return StockModel(model, build_tokenizer(), id=f"planted-{options.seed}")
 
 
@@ -36,7 +36,8 @@ def save_planted(options: PlantedOptions, folder: Path) -> Blueprint:
     return blueprint
 
 
-def _dtype(name: str) -> object:
+def placed(model: Any, settings: ModelSettings) -> Any:
+    """The model in the precision and on the device that the settings ask for."""
     import torch
 
-    return getattr(torch, name)
+    return model.to(dtype=getattr(torch, settings.dtype), device=device_of(settings))

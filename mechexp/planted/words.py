@@ -11,13 +11,18 @@ KIND = dict.fromkeys(WORDS, 0.0) | dict.fromkeys(TARGETS, 1.0) | dict.fromkeys(D
 
 
 def build_tokenizer() -> Any:
+    """A word-level tokenizer of these words."""
+    return word_level(WORDS)
+
+
+def word_level(words: tuple[str, ...]) -> Any:
     """A word-level ``PreTrainedTokenizerFast``: text is split at spaces, which are not kept."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
     from transformers import PreTrainedTokenizerFast
 
-    backend = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token=UNKNOWN))
+    backend = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     backend.pre_tokenizer = WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, unk_token=UNKNOWN, clean_up_tokenization_spaces=False

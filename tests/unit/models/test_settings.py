@@ -8,7 +8,7 @@ import yaml
 from mechexp.config import ModelConfig
 from mechexp.errors import UserError
 from mechexp.models.settings import SETTINGS, ModelSettings, from_config, from_name, known_names
-from mechexp.models.sources import SOURCES, source_of
+from mechexp.models.sources import source_of
 from mechexp.paths import cache_dir, conf_dir
 
 
@@ -32,12 +32,13 @@ def test_every_model_file_is_complete_and_right(name):
     assert from_name(name) == from_config(ModelConfig(**values))
     tokens = list(values.get("checkpoints", {}).values())
     assert tokens == sorted(tokens)
-    assert callable(SOURCES[values["source"]]) if values["source"] != "planted" else True
+    assert callable(source_of(from_name(name)))
 
 
 def test_the_offered_models_are_there():
     wanted = (
-        "smollm2 tiny_pythia tiny_olmo tiny_olmoe planted pythia olmo olmoe olmo2 mixtral qwen25_7b llama3_8b"
+        "smollm2 tiny_pythia tiny_olmo tiny_olmoe planted planted_kid pythia olmo olmoe olmo2 mixtral "
+        "qwen25_7b llama3_8b"
     )
     assert {*wanted.split(), "mistral_7b", "hub", "local"} <= set(known_names())
 
