@@ -40,7 +40,9 @@ def make_texts(cfg: SuccConfig, vocabulary: Vocabulary, rng: np.random.Generator
     series = vocabulary.lexicon.series
     _check(cfg, tuple(series))
     runs = [(name, run) for name in cfg.series for run in _runs(name, series[name], cfg, vocabulary)]
-    n = wanted(cfg.n, len(runs), task=cfg.name)
+    if 2 <= len(runs) < cfg.n:  # so few that a sweep over tasks with one task.n would lose this one
+        vocabulary.notes.append(f"task.n={cfg.n}: there are {len(runs)} prompts, and all are used")
+    n = wanted(min(cfg.n, max(2, len(runs))), len(runs), task=cfg.name)
     prompts = []
     for i in rng.permutation(len(runs))[:n]:
         name, run = runs[i]
