@@ -26,9 +26,8 @@ from mechexp.screens.exchange import HeadsLike, as_heads
 from mechexp.tasks import make_prompts as make_task_prompts
 from mechexp.tasks.prompts import PromptSet
 
-
 DRAW = ("seed", "prepend_bos")  # of prompts that were made elsewhere
-UNUSED = ("tracking", "debug", "estimate", "resume")  # of the command line alone
+UNUSED = ("tracking", "debug", "estimate", "plan", "resume")  # of the command line alone
 
 
 def run_cell(
@@ -95,7 +94,7 @@ def _run(loaded: LoadedModel, prompts: PromptSet, cfg: Config, known: Mapping[st
         **known,
         "timing": {**progress.timing, **cell.timing},
     }
-    return CellResult(result, cell.heads, cell.conditions, cell.circuits, prompts, cfg)
+    return CellResult(result, cell.heads, cell.conditions, cell.circuits, prompts, cfg, cell.patterns)
 
 
 def load_model(name_or_path: str | Path, **settings: Any) -> LoadedModel:

@@ -33,7 +33,7 @@ class CellResult:
         circuits: The picked circuits.
         prompts: The prompts, with halves and token positions.
         config: The configuration that was run.
-        extras: What else the protocol hands over to be written down.
+        patterns: Attention patterns of some picked heads on a few prompts (docs/files.md).
     """
 
     result: Mapping[str, Any]
@@ -42,7 +42,7 @@ class CellResult:
     circuits: tuple[Circuit, ...] = field(repr=False)
     prompts: PromptSet = field(repr=False)
     config: Config = field(repr=False)
-    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    patterns: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -83,8 +83,8 @@ class CellResult:
             prompts=prompt_rows(self.prompts),
             config=asdict(self.config),
             circuits=self.circuits,
+            patterns=self.patterns,
             before_commit=render_cell,
-            **self.extras,
         )
         return Path(folder) / "report.html"
 

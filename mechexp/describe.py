@@ -8,12 +8,14 @@ from typing import Any
 
 from mechexp import __version__
 from mechexp.models import LoadedModel
+from mechexp.plugins import code_hash
 from mechexp.schema import Config
 from mechexp.tasks.prompts import PromptSet
+from mechexp.tracking.files import told
 from mechexp.tracking.validate import SCHEMA
 
 # What a result does not depend on: where it is kept, how fast it comes, how it is shown.
-NOT_IDENTITY = ("tracking", "engine", "debug", "resume", "estimate")
+NOT_IDENTITY = ("tracking", "engine", "debug", "resume", "estimate", "plan")
 PATHS = {"model": ("path", "device", "device_map"), "screen": ("file",), "task": ("path",)}
 
 
@@ -59,14 +61,21 @@ def cell_key(cfg: Config, loaded: LoadedModel, prompts: PromptSet) -> str:
     """Identity of a cell: what was asked, of which weights, on which prompts, in which schema.
 
     Paths, devices, tracking and engine options are left out: they change where and how fast, not what.
+    Code of the user's own (plugins) counts as a whole: what a file of it changes is not known.
+
+    Raises:
+        UserError: The file of ``screen.file`` cannot be read.
     """
     row = {k: v for k, v in asdict(cfg).items() if k not in NOT_IDENTITY}
     for group, keys in PATHS.items():
         row[group] = {k: v for k, v in row[group].items() if k not in keys}
     row["weights"], row["prompts"], row["schema"] = loaded.weights_hash, prompts.tokens_hash, SCHEMA
-    row["config"] = loaded.config_hash
+    row["config"], row["texts"] = loaded.config_hash, prompts.prompts_hash  # halves and named positions too
+    if code := code_hash():
+        row["plugins"] = code
     if cfg.screen.file:
-        row["circuit_file"] = hashlib.sha256(Path(cfg.screen.file).read_bytes()).hexdigest()
+        with told(cfg.screen.file, "read the circuit file"):
+            row["circuit_file"] = hashlib.sha256(Path(cfg.screen.file).read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(row, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 

@@ -3,25 +3,29 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mechexp.describe import describe, prompt_rows
 from mechexp.errors import UserError
-from mechexp.models import load_from_config
+from mechexp.models import LoadedModel, load_from_config
 from mechexp.progress import JobProgress
 from mechexp.protocols import PROTOCOLS
 from mechexp.report.html import render_cell
 from mechexp.report.table import print_results
+from mechexp.reuse import Planned, known_cell, plan_cell, print_plan, take
 from mechexp.schema import Config
 from mechexp.sweeps import Sweep
 from mechexp.tasks import make_prompts
+from mechexp.tasks.prompts import PromptSet
 from mechexp.tracking import TrackingError, mirror_cell, open_store, write_cell
+from mechexp.tracking.known import remember
 
 if TYPE_CHECKING:
     from mechexp.protocols.estimate import Estimate
 
 log = logging.getLogger(__name__)
 _estimated: list["Estimate"] = []
+_planned: list[Planned] = []
 
 
 def run_job(
@@ -44,17 +48,46 @@ def run_job(
         return
     _refuse_swept_taxonomy(swept)
     progress = JobProgress(f"{cfg.model.name} · {cfg.task.name}")
-    _require_local_store(cfg)
+    if not cfg.plan:
+        _require_local_store(cfg)
     with progress.stage("loading the model", "load_s"):
         loaded = load_from_config(cfg.model)
     prompts = make_prompts(cfg.task, loaded.tokenizer)
+    if cfg.plan:
+        _planned.append(plan_cell(cfg, loaded, prompts, swept))
+        return
+    own = {
+        "sweep_id": sweep.sweep_id if sweep else "",
+        "swept": dict(swept),
+        "overrides": list(overrides),
+    }
+    known = known_cell(cfg, loaded, prompts)
+    if known.files:
+        with progress.stage("taking the known result"):
+            result = take(known, folder, (folder / "config.yaml").read_text(encoding="utf-8"), **own)
+    else:
+        result = _measure(cfg, folder, loaded, prompts, progress, own)
+    remember(cfg.tracking.root, folder)
+    print_results([result])
+    if known.files:
+        print(f"Known already, nothing was measured: {known.why}")
+    _mirror(cfg, folder, sweep)
+
+
+def _measure(
+    cfg: Config,
+    folder: Path,
+    loaded: LoadedModel,
+    prompts: PromptSet,
+    progress: JobProgress,
+    own: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Run the protocol and write the result files."""
     cell = PROTOCOLS[cfg.protocol.name](loaded, prompts, cfg, progress)
     result = {
         **describe(cfg, loaded, prompts),
         **cell.result,
-        "sweep_id": sweep.sweep_id if sweep else "",
-        "swept": dict(swept),
-        "overrides": list(overrides),
+        **own,
         "timing": {**progress.timing, **cell.timing},
     }
     with progress.stage("writing results"):
@@ -66,10 +99,10 @@ def run_job(
             prompts=prompt_rows(prompts),
             config=(folder / "config.yaml").read_text(encoding="utf-8"),
             circuits=cell.circuits,
+            patterns=cell.patterns,
             before_commit=render_cell,
         )
-    print_results([result])
-    _mirror(cfg, folder, sweep)
+    return result
 
 
 def _estimate(cfg: Config) -> None:
@@ -82,12 +115,15 @@ def _estimate(cfg: Config) -> None:
 
 
 def tell_estimates() -> None:
-    """Print the costs found under ``estimate=true``, once, as one table."""
+    """Print what was found under ``estimate=true`` and ``plan=true``, once, as one table."""
     from mechexp.report.estimate import print_estimates
 
     if _estimated:
         print_estimates(_estimated)
         _estimated.clear()
+    if _planned:
+        print_plan(_planned)
+        _planned.clear()
 
 
 def _refuse_swept_taxonomy(swept: Mapping[str, str]) -> None:

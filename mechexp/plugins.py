@@ -16,6 +16,7 @@ from mechexp.errors import UserError
 
 GROUP = "mechexp"
 GROUPS = ("task", "screen", "control")
+_sources: dict[str, str] = {}
 FOLDERS = "MECHEXP_CONFIG_DIRS"  # told to the worker processes of parallel launchers
 
 
@@ -70,6 +71,13 @@ def load_folder(folder: Path) -> None:
             _run_file(path.resolve())
 
 
+def code_hash() -> str:
+    """SHA-256 over the config-folder files run so far and the versions of plugin packages; "" without any."""
+    parts = sorted(_sources.values())
+    parts += sorted(f"{e.value} {e.dist.version if e.dist else ''}" for e in entry_points(group=GROUP))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
+
+
 def _run_file(path: Path) -> None:
     name = f"mechexp_config_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
@@ -79,6 +87,7 @@ def _run_file(path: Path) -> None:
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
+        _sources[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         spec.loader.exec_module(module)
     except UserError:
         del sys.modules[name]

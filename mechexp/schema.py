@@ -34,9 +34,11 @@ class Config:
         tracking: Where results are mirrored to.
         singles: Whose single-head effects are measured: ``picked``, ``all`` or ``none``.
         seed: Seed of nulls, bootstrap and resampling.
-        resume: Take known outcomes from ``engine.store``; false measures everything anew.
+        resume: Take cells whose result is known, and known outcomes from ``engine.store``; false measures
+            everything anew.
         debug: Show tracebacks of user errors too.
         estimate: Print what the job would cost, and run nothing.
+        plan: Print whether the cell would be run or its result is known, and run nothing.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -53,6 +55,7 @@ class Config:
     resume: bool = True
     debug: bool = False
     estimate: bool = False
+    plan: bool = False
 
 
 def register() -> None:
@@ -79,7 +82,9 @@ def without_file() -> dict[tuple[str, str], Any]:
     nodes: dict[tuple[str, str], Any] = {("task", name): task.config_class for name, task in TASKS.items()}
     nodes |= {("screen", name): ScreenConfig(name=name) for name in SCREENS}
     nodes |= {("control", name): ControlConfig(name=name) for name in CONTROLS}
-    return {key: node for key, node in nodes.items() if not (conf_dir() / key[0] / f"{key[1]}.yaml").is_file()}
+    return {
+        key: node for key, node in nodes.items() if not (conf_dir() / key[0] / f"{key[1]}.yaml").is_file()
+    }
 
 
 def validate(cfg: Config) -> None:

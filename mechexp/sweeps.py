@@ -52,7 +52,7 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claim the sweep's folder, open its parent run, and write down both."""
-        if config.get("estimate"):
+        if config.get("estimate") or config.get("plan"):
             return  # nothing will be run, so there is nothing to record
         folder = Path(str(config.hydra.sweep.dir)).absolute()
         try:

@@ -3,7 +3,7 @@
 Shapes: P sequences, T position, L layer, H query head.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mechexp.errors import UserError
+from mechexp.models.heads import Head
 from mechexp.models.loaded import LoadedModel
 
 
@@ -51,6 +52,42 @@ def attention_rows(loaded: LoadedModel, ids_PT: Any, query: int = -1) -> Tensor:
     if sorted(rows) != list(range(loaded.n_layers)):
         raise RuntimeError(f"attention came from layers {sorted(rows)} of {loaded.n_layers}")
     return torch.stack([rows[layer] for layer in range(loaded.n_layers)], dim=1)
+
+
+@torch.no_grad()
+def attention_patterns(loaded: LoadedModel, ids_T: Any, heads: Iterable[Head]) -> dict[Head, Tensor]:
+    """Whole attention patterns of some heads on one sequence.
+
+    Args:
+        loaded: A model loaded with ``attn_implementation="eager"``.
+        ids_T: Token ids of one sequence.
+        heads: The heads; only their patterns are kept.
+
+    Returns:
+        By head, attention_TT: fp32, on the CPU; from the row's position to the column's.
+
+    Raises:
+        UserError: As ``attention_rows``.
+    """
+    require_eager(loaded)
+    ids = torch.as_tensor(ids_T, device=loaded.device)[None]
+    require_context(loaded, ids.shape[1])
+    wanted: dict[int, list[Head]] = {}
+    for head in heads:
+        wanted.setdefault(head.layer, []).append(head)
+    found: dict[Head, Tensor] = {}
+
+    def hook(layer: int) -> Callable[..., None]:
+        def after(_module: torch.nn.Module, _args: Any, output: Any) -> None:
+            found.update({h: output[1][0, h.head].float().cpu() for h in wanted[layer]})
+
+        return after
+
+    with ExitStack() as stack:
+        for layer in wanted:
+            stack.callback(loaded.attention(layer).register_forward_hook(hook(layer)).remove)
+        loaded.model(input_ids=ids, use_cache=False, logits_to_keep=1)
+    return found
 
 
 def require_eager(loaded: LoadedModel) -> None:

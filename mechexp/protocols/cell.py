@@ -19,6 +19,7 @@ class Cell:
         conditions: One row a condition.
         circuits: The circuits, to be saved.
         timing: Seconds by step, conditions measured and known before, FLOPs.
+        patterns: Attention patterns to look at, the content of ``patterns.json``; None keeps none.
     """
 
     result: Mapping[str, Any]
@@ -26,3 +27,4 @@ class Cell:
     conditions: pd.DataFrame
     circuits: tuple[Circuit, ...]
     timing: Mapping[str, float]
+    patterns: Mapping[str, Any] | None = None

@@ -27,6 +27,7 @@ from mechexp.protocols.diagnostics import circuit_conditions, diagnostic_parts
 from mechexp.protocols.evidence import Witness
 from mechexp.protocols.head_counts import head_count_notes, head_count_parts
 from mechexp.protocols.meter import Meter
+from mechexp.protocols.patterns import keep_patterns
 from mechexp.protocols.routing import RoutingChange, routing_changes
 from mechexp.schema import Config
 from mechexp.screens import PatternRule, Screened, run_screens
@@ -237,6 +238,7 @@ def _cell(
         conditions=measured.frame(),
         circuits=screened.circuits,
         timing=meter.counts(),
+        patterns=keep_patterns(loaded, prompts, screened.circuits),
     )
 
 

@@ -49,6 +49,12 @@ def single_map(frame: pd.DataFrame, screens: dict[str, dict[str, Any]]) -> list[
     return _cells(frame, screens, [_diverging(v / limit) for v in values])
 
 
+def classes_shown(frame: pd.DataFrame) -> dict[str, str]:
+    """Colour of each attention class that a head of the model has, and of none."""
+    seen = {str(c) for c in _column(frame, "best_class")}
+    return {**{c: colour for c, colour in CLASS_COLOURS.items() if c in seen}, "no class": PALE}
+
+
 def _column(frame: pd.DataFrame, name: str) -> Iterable[Any]:
     return list(frame[name]) if name in frame else [None] * len(frame)
 

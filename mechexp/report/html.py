@@ -14,13 +14,22 @@ from typing import Any
 import pandas as pd
 
 from mechexp.findings.labels import FLAGS, LABELS, explain_flag
-from mechexp.report import headmap, numbers
-from mechexp.report.plots import CLASS_COLOURS, LABEL_COLOURS, save_plots
+from mechexp.report import attention, headmap, numbers
+from mechexp.report.plots import LABEL_COLOURS, save_plots
 from mechexp.report.rows import rows_of
+from mechexp.report.summary import summary
 from mechexp.tracking.files import write_text
 from mechexp.tracking.results import REPORT, CellFiles, read_cell
 
 PROMPTS_SHOWN = 6
+HEAD_COLUMNS = {
+    "best_class": "class",
+    "single_delta_logit_diff": "Δ logit diff, alone",
+    "single_delta_top1": "Δ top-1, alone",
+    "direct_logit_attribution": "direct logits",
+    "ov_copy": "OV copy",
+    "spectral_rank": "spectral rank",
+}
 
 
 def render_cell(files: CellFiles) -> Path:
@@ -53,14 +62,16 @@ def cell_page(files: CellFiles) -> str:
             result=result,
             model=result["model"],
             task=result["task"],
-            rows=[(row, "") for row in rows_of(result)],
+            summary=summary(result),
+            rows=[(row, "", "") for row in rows_of(result)],
             screens=[_screen(files, name, row) for name, row in files.screens.items()],
             effects=_image(files.folder / "plots" / "effects.png"),
             maps=[
                 ("Attention class", headmap.class_map(files.heads, files.screens)),
                 ("Effect of removing the head alone", headmap.single_map(files.heads, files.screens)),
             ],
-            class_colours=CLASS_COLOURS,
+            class_colours=headmap.classes_shown(files.heads),
+            explorer=attention.explorer(files),
             overlap=overlap(files.screens),
             extra=_extra(files),
             prompts=[_prompt(p) for p in _sample(files.prompts)],
@@ -113,7 +124,10 @@ def _image(path: Path) -> str:
 
 def _screen(files: CellFiles, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
     picked = pd.DataFrame(row["heads"], columns=["layer", "head"])
+    wanted = {f"{name}_{part}": part for part in ("score", "attention", "contrast")} | HEAD_COLUMNS
+    shown = {c: title for c, title in wanted.items() if c in files.heads and files.heads[c].notna().any()}
     table = picked.merge(files.heads, on=["layer", "head"], how="left")
+    table = table[["layer", "head", *shown]].rename(columns=shown)
     plots = files.folder / "plots"
     return {
         **row,
@@ -124,6 +138,7 @@ def _screen(files: CellFiles, name: str, row: Mapping[str, Any]) -> dict[str, An
             for r in table.to_dict("records")
         ],
         "kinds": _kinds(files, name),
+        "strips": attention.strips(files, name),
         "null": _image(plots / f"null__{name}.png"),
         "singles": _image(plots / f"singles__{name}.png"),
         "head_count": _image(plots / f"head_count__{name}.png"),

@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from mechexp.report.head_count import head_count_plot
-from mechexp.report.numbers import known, p_value, plain_number, points, signed
+from mechexp.report.histogram import edges
+from mechexp.report.numbers import known, p_value, points, signed
+from mechexp.report.waterfall import waterfall
 from mechexp.tracking.files import write_whole
 from mechexp.tracking.results import CellFiles
 
@@ -184,8 +186,7 @@ def null_distribution(files: CellFiles, screen: str) -> "Figure":
         title, scale = METRICS[metric]
         m, delta = row["metrics"], row["metrics"].get(f"delta_{metric}")
         values = null[metric].to_numpy() * scale if metric in null else np.array([])
-        spread = np.ptp(values) if len(values) else 0.0
-        bins = np.linspace(values.min(), values.max(), 16) if spread > 1e-9 else 1
+        bins = edges(values, [0.0, delta * scale if known(delta) else 0.0], least=0.01 * scale)
         axes.hist(
             values,
             bins=bins,
@@ -276,23 +277,12 @@ def _effect_legend(figure: "Figure") -> None:
 
 def singles(files: CellFiles, screen: str) -> "Figure":
     """Waterfall of single-head effects of a screen, strongest supporter first, with the group's beside it."""
-    frame = single_values(files, screen).sort_values("logit_diff")
-    delta = files.screens[screen]["metrics"].get("delta_logit_diff")
-    figure = _figure(min(max(5.6, 0.42 * len(frame) + 2.2), 14.0), 3.2)
-    axes = figure.subplots()
-    colours = ["#E69F00" if v < 0 else "#56B4E9" for v in frame["logit_diff"]]
-    axes.bar(range(len(frame)), frame["logit_diff"], color=colours, edgecolor=BLACK, linewidth=0.5)
-    ticks = list(frame["heads"])
-    if known(delta):
-        axes.bar(len(frame) + 0.5, delta, color=BLACK)
-        ticks.append("group")
-    places = [*range(len(frame)), *([len(frame) + 0.5] if known(delta) else [])]
-    axes.set_xticks(places, ticks, fontsize=8, rotation=90 if len(frame) > 8 else 0)
-    axes.axhline(0.0, color=BLACK, linewidth=0.8)
-    axes.set_ylabel("Δ logit difference", fontsize=9)
-    total = float(frame["logit_diff"].sum())
-    axes.set_title(f"sum of singles {signed(total)}, group {signed(delta)}, clean "
-                   f"{plain_number(files.result['clean'].get('logit_diff'))}", fontsize=9)  # fmt: skip
-    figure.suptitle(f"{screen}: one head at a time (< 0 supports, > 0 interferes)", fontsize=10)
-    _bare(axes)
-    return figure
+    frame = single_values(files, screen)
+    return waterfall(
+        _figure(min(max(5.6, 0.42 * len(frame) + 2.8), 14.0), 3.4),
+        list(frame["heads"]),
+        list(frame["logit_diff"]),
+        group=files.screens[screen]["metrics"].get("delta_logit_diff"),
+        clean=files.result["clean"].get("logit_diff"),
+        screen=screen,
+    )

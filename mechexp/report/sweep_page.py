@@ -10,7 +10,7 @@ from mechexp.findings.labels import FLAGS, LABELS
 from mechexp.findings.published import compare_with_published
 from mechexp.report.grid import Grid, grids
 from mechexp.report.html import environment
-from mechexp.report.rows import rows_of
+from mechexp.report.rows import ScreenRow, rows_of
 from mechexp.tracking.files import write_text
 from mechexp.tracking.joint import Joint, JointCell, joint_rows, metric_names
 from mechexp.tracking.results import REPORT
@@ -33,6 +33,13 @@ def render_sweep(joint: Joint) -> Path:
 def sweep_page(joint: Joint) -> str:
     """The page of a sweep as text."""
     flat = flat_rows(joint)
+    same, told = tell_apart([setting_of(cell.result) for cell in joint.cells])
+    rows = [
+        (row, _link(joint, cell), setting)
+        for cell, setting in zip(joint.cells, told, strict=True)
+        for row in rows_of(cell.result)
+    ]
+    shown = [_grid(grid, flat, same) for grid in grids(flat)] if flat else []
     page: str = (
         environment()
         .get_template("sweep.html")
@@ -40,11 +47,12 @@ def sweep_page(joint: Joint) -> str:
             name=joint.folder.name,
             n_cells=len(joint.cells),
             failures=[{"job": f.folder.name, "error": f.error} for f in joint.failures],
-            grids=[_grid(grid, flat) for grid in grids(flat)] if flat else [],
-            rows=[(row, _link(joint, cell)) for cell in joint.cells for row in rows_of(cell.result)],
+            same=same,
+            grids=_once(shown),
+            rows=rows,
             published=published_rows(flat),
-            labels=LABELS,
-            flags=FLAGS,
+            labels={k: v for k, v in LABELS.items() if any(k == row.taxonomy for row, _, _ in rows)},
+            flags={k: v for k, v in FLAGS.items() if any(k in _flags(row) for row, _, _ in rows)},
         )
     )
     return page
@@ -55,37 +63,65 @@ def flat_rows(joint: Joint) -> list[dict[str, Any]]:
     return [row for cell in joint.cells for row in _flat(cell)]
 
 
+def setting_of(result: Mapping[str, Any]) -> dict[str, str]:
+    """What cells must share to be set beside each other: control, ablation, seed, k, swept keys."""
+    swept = {str(k): str(v) for k, v in (result.get("swept") or {}).items() if k not in ("model", "task")}
+    first = next(iter(joint_rows([result])), {})
+    shared = {k: str(first.get(k, "")) for k in SHARED} | {"seed": str(result["seed"])}
+    return {k: v for k, v in {**shared, **swept}.items() if not (k == "k" and v in ("", "0"))}
+
+
+def tell_apart(settings: Sequence[Mapping[str, str]]) -> tuple[str, list[str]]:
+    """Split settings into what all have in common, and what tells each apart; both as text."""
+    keys = sorted({key for setting in settings for key in setting})
+    varied = [key for key in keys if len({setting.get(key, "") for setting in settings}) > 1]
+    same = {key: settings[0][key] for key in keys if key not in varied} if settings else {}
+    return _text(same), [_text({k: s[k] for k in varied if k in s}) for s in settings]
+
+
+def _text(setting: Mapping[str, str]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in sorted(setting.items()))
+
+
+def _flags(row: ScreenRow) -> set[str]:
+    return {flag.removesuffix("_top1") for flag in row.flags}
+
+
 def _flat(cell: JointCell) -> list[dict[str, Any]]:
     """Rows for the grid: the flat rows with a setting, so that only like is set beside like."""
     result = cell.result
-    swept = {str(k): str(v) for k, v in (result.get("swept") or {}).items() if k not in ("model", "task")}
-    rows = []
-    for row in joint_rows([result]):
-        shared = {k: str(row.get(k, "")) for k in SHARED} | {"seed": str(result["seed"])}
-        setting = {k: v for k, v in {**shared, **swept}.items() if not (k == "k" and v in ("", "0"))}
-        text = ", ".join(f"{k}={v}" for k, v in sorted(setting.items()))
-        arch, moe = result["model"].get("arch", ""), bool(result["model"].get("moe", False))
-        rows.append(
-            {**row, "setting": text, "arch": arch, "moe": moe, "link": f"{cell.folder.name}/{REPORT}"}
-        )
-    return _newest(rows)
+    text = _text(setting_of(result))
+    arch, moe = result["model"].get("arch", ""), bool(result["model"].get("moe", False))
+    link = f"{cell.folder.name}/{REPORT}"
+    extra = {"setting": text, "arch": arch, "moe": moe, "link": link}
+    return _newest([{**row, **extra} for row in joint_rows([result])])
 
 
 def _newest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({(r["model"], r["task"], r["screen"], r["setting"]): r for r in rows}.values())
 
 
-def _grid(grid: Grid, flat: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _grid(grid: Grid, flat: Sequence[Mapping[str, Any]], same: str) -> dict[str, Any]:
     """A grid with each primary's effect and interval, and a link to its cell."""
     rows = [r for r in flat if r["setting"] == grid.setting]
     lines = []
     for model, places in grid.table.iterrows():
         entries = [_entry(str(model), str(task), value, rows) for task, value in places.items()]
         lines.append({"model": str(model), "entries": entries})
+    setting = ", ".join(part for part in grid.setting.split(", ") if part not in same.split(", "))
     return {
-        "setting": grid.setting, "tasks": [str(t) for t in grid.table.columns], "lines": lines,
+        "setting": setting,
+        "tasks": [str(t) for t in grid.table.columns],
+        "lines": lines,
         "sentences": grid.sentences,
-    }  # fmt: skip
+    }
+
+
+def _once(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Grids that all come to the same sentences say them once, under the last."""
+    if len({tuple(grid["sentences"]) for grid in shown}) > 1:
+        return shown
+    return [{**grid, "sentences": ()} for grid in shown[:-1]] + shown[-1:]
 
 
 def _entry(model: str, task: str, value: Any, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

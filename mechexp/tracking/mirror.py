@@ -27,6 +27,7 @@ ARTIFACTS = (
     "heads.parquet",
     "conditions.parquet",
     "prompts.jsonl",
+    "patterns.json",
     "config.yaml",
     "report.html",
 )

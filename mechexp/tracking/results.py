@@ -18,9 +18,16 @@ import yaml
 from mechexp.errors import UserError
 from mechexp.tracking.files import Staging, plain, read_json, to_json, told, write_json
 from mechexp.tracking.masking import mask, mask_tree
-from mechexp.tracking.validate import CONDITION_COLUMNS, HEAD_COLUMNS, check_frame, check_result
+from mechexp.tracking.validate import (
+    CONDITION_COLUMNS,
+    HEAD_COLUMNS,
+    check_frame,
+    check_patterns,
+    check_result,
+)
 
 RESULT, HEADS, CONDITIONS, PROMPTS = "result.json", "heads.parquet", "conditions.parquet", "prompts.jsonl"
+PATTERNS = "patterns.json"
 CONFIG, ERROR, REPORT, MARKER = "config.yaml", "error.json", "report.html", "mlflow.json"
 ERROR_SCHEMA = "mechexp.error/1"
 
@@ -47,6 +54,7 @@ class CellFiles:
         conditions: A row a condition: ``screen, role, set_index, heads, kind``, metrics.
         prompts: The prompts, one mapping each.
         config: The resolved config, as text.
+        patterns: Attention patterns to look at (docs/files.md); None where none were kept.
     """
 
     folder: Path
@@ -55,6 +63,7 @@ class CellFiles:
     conditions: pd.DataFrame
     prompts: tuple[dict[str, Any], ...]
     config: str
+    patterns: dict[str, Any] | None = None
 
     @property
     def screens(self) -> dict[str, dict[str, Any]]:
@@ -71,6 +80,7 @@ def write_cell(
     prompts: Iterable[Mapping[str, Any]],
     config: Mapping[str, Any] | str,
     circuits: Sequence[Savable] = (),
+    patterns: Mapping[str, Any] | None = None,
     before_commit: Callable[[CellFiles], object] | None = None,
 ) -> CellFiles:
     """Write one cell's results: all files aside first, then into place together, ``result.json`` last.
@@ -84,6 +94,7 @@ def write_cell(
         prompts: Rows of ``prompts.jsonl``.
         config: The resolved config; credentials in it are masked.
         circuits: Saved as ``circuits/<screen>.json``.
+        patterns: Content of ``patterns.json``; None writes none.
         before_commit: Called with the files just before ``result.json`` is written, to add plots and report.
             If it raises, ``result.json`` is written all the same (a broken plot loses no result), then the
             error goes on.
@@ -102,7 +113,8 @@ def write_cell(
         check_frame(conditions, CONDITION_COLUMNS, CONDITIONS)
     except UserError as error:
         raise ValueError(str(error)) from error
-    files = CellFiles(folder, row, heads, conditions, rows, text)
+    kept = None if patterns is None else dict(plain(patterns))
+    files = CellFiles(folder, row, heads, conditions, rows, text, kept)
     with Staging() as staging:
         row["files"] = _stage(staging, files, circuits)
         failure: BaseException | None = None
@@ -126,6 +138,9 @@ def _stage(staging: Staging, files: CellFiles, circuits: Sequence[Savable]) -> d
     lines = (json.dumps(p, ensure_ascii=False, allow_nan=False) for p in files.prompts)
     digests = {CONFIG: staging.write_text(folder / CONFIG, files.config)}
     digests[PROMPTS] = staging.write_text(folder / PROMPTS, "".join(f"{line}\n" for line in lines))
+    if files.patterns is not None:
+        content = json.dumps(files.patterns, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        digests[PATTERNS] = staging.write_text(folder / PATTERNS, content)
     for name, frame in ((HEADS, files.heads), (CONDITIONS, files.conditions)):
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
@@ -172,13 +187,21 @@ def read_cell(folder: Path) -> CellFiles:
         conditions=_read_frame(folder / CONDITIONS, CONDITION_COLUMNS),
         prompts=_read_lines(folder / PROMPTS),
         config=config,
+        patterns=_read_patterns(folder / PATTERNS) if PATTERNS in result.get("files", {}) else None,
     )
+
+
+def _read_patterns(path: Path) -> dict[str, Any]:
+    """Attention patterns, checked."""
+    row = read_json(path, "patterns file")
+    check_patterns(row, str(path))
+    return row
 
 
 def _check_digests(folder: Path, digests: object) -> None:
     """Refuse files that this ``result.json`` was not written with: damaged, changed, or of another try."""
     for name, digest in (digests if isinstance(digests, dict) else {}).items():
-        if name not in (CONFIG, PROMPTS, HEADS, CONDITIONS):
+        if name not in (CONFIG, PROMPTS, HEADS, CONDITIONS, PATTERNS):
             continue
         with told(folder / name, f"read {name}"):
             content = (folder / name).read_bytes()

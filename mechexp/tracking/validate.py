@@ -9,6 +9,7 @@ import pandas as pd
 from mechexp.errors import UserError
 
 SCHEMA = "mechexp.result/1"
+PATTERNS_SCHEMA = "mechexp.patterns/1"
 STATUSES = ("complete", "not_evaluated")
 METRICS = ("top1", "logit_diff")
 METRIC_NAMES = (
@@ -39,6 +40,8 @@ CONDITION_COLUMNS = {
 }
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}\Z")
 """A name that becomes a file name or an MLflow key: no path separators, no leading dot."""
+
+HEAD_NAME = re.compile(r"L\d{1,4}H\d{1,4}\Z")
 
 _TOP: dict[str, type | tuple[type, ...]] = {
     "schema": str,
@@ -146,6 +149,33 @@ def _check_numbers(row: Mapping[str, Any], path: str, where: str) -> None:
                 where=where,
                 expected="a number or null",
             )
+
+
+def check_patterns(row: Mapping[str, Any], where: str) -> None:
+    """Check the content of a ``patterns.json``: a triangle of thousandths for every head and prompt.
+
+    Raises:
+        UserError: Another schema, or parts that do not fit each other.
+    """
+    if row.get("schema") != PATTERNS_SCHEMA:
+        raise UserError(f"schema is {row.get('schema')!r}", where=where, expected=repr(PATTERNS_SCHEMA))
+    try:
+        prompts, heads, patterns = row["prompts"], row["heads"], row["per_mille"]
+        sizes = [len(p["tokens"]) for p in prompts]
+        good = len(heads) == len(patterns) and all(HEAD_NAME.match(h) for h in heads)
+        good &= all(isinstance(t, str) for p in prompts for t in p["tokens"])
+        good &= all(
+            type(at) is int and 0 <= at < n
+            for p, n in zip(prompts, sizes, strict=True)
+            for at in p["positions"].values()
+        )
+        for of_head in patterns:
+            good &= [[len(r) for r in rows] for rows in of_head] == [list(range(1, n + 1)) for n in sizes]
+            good &= all(type(v) is int and 0 <= v <= 1000 for rows in of_head for r in rows for v in r)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"not attention patterns ({type(error).__name__}: {error})", where=where) from error
+    if not good:
+        raise UserError("attention patterns that do not fit their heads and prompts", where=where)
 
 
 def check_frame(frame: pd.DataFrame, columns: Mapping[str, str], where: str) -> None:

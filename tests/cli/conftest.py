@@ -110,3 +110,11 @@ def small(cli_model: Path, mlruns: Path) -> list[str]:
         "taxonomy.min_frac_correct=0",
         "protocol.bootstrap=200",
     ]
+
+
+@pytest.fixture
+def here(tmp_path: Path, cli_model: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``mechexp`` in this process and an empty folder (see ``here.py``)."""
+    from here import Here
+
+    return Here(tmp_path, cli_model, monkeypatch)

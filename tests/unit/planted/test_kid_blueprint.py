@@ -1,4 +1,4 @@
-"""Blueprints and prompts of planted models of protocol 2: from a seed, consistent, refusing what is wrong."""
+"""Blueprints and prompts of planted models of protocol 2: seeded, consistent, refusing what is wrong."""
 
 import pytest
 from hypothesis import given, settings

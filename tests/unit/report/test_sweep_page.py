@@ -39,7 +39,12 @@ def test_settings_are_kept_apart(tmp_path: Path) -> None:
             tmp_path / str(i), "pythia", "ioi", {"prev_token": STRONG}, ablation={"name": kind}, sets=99
         )
     page = swept_page(tmp_path)
-    assert page.text.count("Primary causes: ablation=") == 2
+    flat = " ".join(page.text.split())
+    assert "Primary causes" in flat
+    assert re.search(r"ablation=zero ?model.*ablation=mean ?model", flat), "no grid of its own a setting"
+    assert "All cells: control=matched_random, seed=0" in flat
+    rows = flat.split("All screens")[1]
+    assert all(re.search(f"pythia ?ioi ?ablation={kind}", rows) for kind in ("zero", "mean"))
 
 
 def test_published_figures_stand_beside_zero_ablation_only(tmp_path: Path) -> None:
