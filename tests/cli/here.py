@@ -10,7 +10,7 @@ import pytest
 
 FAST = [
     "task.n=24", "screen=prev_token", "screen.k=1", "singles=none", "control.max_sets=3",
-    "ablation.sensitivity=false", "protocol.diagnostics=false", "protocol.unions=false",
+    "ablation.sensitivity=False", "protocol.diagnostics=False", "protocol.unions=False",
     "protocol.bootstrap=100", "taxonomy.min_top1=0", "taxonomy.min_frac_correct=0",
 ]  # fmt: skip
 
@@ -39,7 +39,7 @@ class Here:
             self.before(self.measured)
             return protocol(*args)
 
-        monkeypatch.setitem(PROTOCOLS, "screen_ablate", watched)  # type: ignore[arg-type]
+        monkeypatch.setitem(PROTOCOLS._entries, "screen_ablate", watched)
 
     def __call__(self, *arguments: str) -> int:
         """The exit code of ``mechexp ARGUMENTS``."""

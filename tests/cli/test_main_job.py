@@ -105,8 +105,8 @@ def test_sweep_over_lists_of_heads(run: Any, small: list[str], tmp_path: Path) -
 
 def test_known_outcomes_are_not_measured_again(run: Any, small: list[str], tmp_path: Path) -> None:
     asked = [*small, "screen.k=1", "singles=none", "tracking=off", f"engine.store={tmp_path}/store"]
-    for _ in range(2):
-        done = run(*asked)
+    for root in ("one", "two"):  # an index of finished cells each: the cell is run again, from the store
+        done = run(*asked, f"tracking.root={tmp_path}/{root}")
         assert done.returncode == 0, done.stderr
     first, second = (json.loads((f / "result.json").read_text()) for f in job_folders(tmp_path))
     assert first["timing"]["cached_conditions"] == 0

@@ -35,7 +35,7 @@ def test_the_same_command_measures_only_what_is_missing(
     files = {p.relative_to(here.sweeps()[1] / "0") for p in (here.sweeps()[1] / "0").rglob("*")}
     assert {p.relative_to(here.sweeps()[0] / "0") for p in (here.sweeps()[0] / "0").rglob("*")} <= files
 
-    assert here.sweep("resume=false") == 0 and here.measured == 3
+    assert here.sweep("resume=False") == 0 and here.measured == 3
     assert table(here.sweeps()[1]) == table(here.sweeps()[2])
     with open_store(TrackingConfig(root=str(here.cwd / "mlruns"))) as store:
         runs = list(search_all(store, ""))
