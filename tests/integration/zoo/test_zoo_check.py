@@ -35,7 +35,7 @@ def copy(folder, tmp_path):
 
 def test_the_folder_loads_as_a_model_and_so_do_its_checkpoints(folder):
     last, first = (load_model(place, device="cpu") for place in (folder, folder / "checkpoints" / "step_1"))
-    assert (last.n_layers, last.n_heads, last.head_dim) == (4, 8, 16)
+    assert (last.n_layers, last.n_heads, last.head_dim) == (4, 8, 24)
     assert last.weights_hash != first.weights_hash
     assert all(p.dtype == torch.float32 for p in last.model.parameters())
     assert (folder / "model.safetensors").stat().st_size <= 4 * 2**20
